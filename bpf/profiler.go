@@ -1,0 +1,181 @@
+//go:build linux
+
+// Package bpf answers what the kernel knows about the threads of a target:
+// where their wall time went and which stacks they ran, within windows whose
+// edges are set ahead of time. It names no layer, reads no cgroup file and
+// logs nothing.
+//
+// The programs are written in C under src, read kernel memory only by typed
+// loads through BTF pointers, and are committed as objects for amd64 and arm64.
+// They need Linux 6.1 with BTF, CAP_BPF and CAP_PERFMON.
+package bpf
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+)
+
+// MaxRateHz bounds Options.RateHz: above it the clock's own cost distorts.
+const MaxRateHz = 9999
+
+// Options configure a Profiler.
+type Options struct {
+	// RateHz is the rate of the sampling clock on every CPU, 1 … MaxRateHz.
+	RateHz uint32
+}
+
+// Validate says what is out of range.
+func (o Options) Validate() error {
+	if o.RateHz < 1 || o.RateHz > MaxRateHz {
+		return fmt.Errorf("sampling rate %d Hz: want 1 to %d", o.RateHz, MaxRateHz)
+	}
+	return nil
+}
+
+// Profiler holds the loaded programs. Its methods may be called concurrently.
+type Profiler struct {
+	objects    rungObjects
+	links      []link.Link
+	reports    *link.Iter
+	prepares   *link.Iter
+	clocks     []int // perf event descriptors, one per online CPU
+	names      nameCache
+	mu         sync.Mutex // guards what follows, and the kernel's set of targets
+	slots      map[Slot]*slot
+	serial     uint32 // of the last slot given
+	generation uint32
+	armed      int // windows that are armed and not released
+	stats      statsSwitch
+	reporting  sync.Mutex // the kernel side reports on one slot at a time
+}
+
+// Now reads CLOCK_MONOTONIC.
+func Now() MonoNs {
+	var t unix.Timespec
+	// Cannot fail: the clock exists and the pointer is valid.
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)
+	return MonoNs(t.Nano())
+}
+
+// Load verifies and attaches the programs; the sampling clock stays off until a
+// window is armed. A host that lacks something is a *MissingError.
+func Load(o Options) (*Profiler, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err != nil {
+		return nil, &MissingError{"kernel BTF", "boot a kernel of 6.1 or newer built with CONFIG_DEBUG_INFO_BTF=y", err}
+	}
+	p := &Profiler{slots: map[Slot]*slot{}}
+	if err := loadRungObjects(&p.objects, nil); err != nil {
+		return nil, loadError(err)
+	}
+	if err := p.attach(o); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
+}
+
+// loadError tells a missing privilege and an old kernel from a fault of ours.
+// The verifier's log stays in the chain.
+func loadError(err error) error {
+	var verifier *ebpf.VerifierError
+	switch {
+	case errors.As(err, &verifier):
+		return fmt.Errorf("load BPF programs: %w", err)
+	case errors.Is(err, unix.EPERM) || errors.Is(err, fs.ErrPermission):
+		return &MissingError{"permission to load BPF", "run as root or with CAP_BPF and CAP_PERFMON", err}
+	case errors.Is(err, ebpf.ErrNotSupported):
+		return &MissingError{"BPF features of Linux 6.1", "boot a kernel of 6.1 or newer", err}
+	}
+	return fmt.Errorf("load BPF programs: %w", err)
+}
+
+func (p *Profiler) attach(o Options) error {
+	for _, prog := range []*ebpf.Program{p.objects.OnWakeup, p.objects.OnWakeupNew, p.objects.OnFork, p.objects.OnSwitch} {
+		l, err := link.AttachTracing(link.TracingOptions{Program: prog})
+		if err != nil {
+			return fmt.Errorf("attach %s: %w", prog, err)
+		}
+		p.links = append(p.links, l)
+	}
+	var err error
+	if p.prepares, err = link.AttachIter(link.IterOptions{Program: p.objects.Prepare}); err != nil {
+		return fmt.Errorf("attach the task iterator: %w", err)
+	}
+	if p.reports, err = link.AttachIter(link.IterOptions{Program: p.objects.Report}); err != nil {
+		return fmt.Errorf("attach the task iterator: %w", err)
+	}
+	return p.openClocks(o)
+}
+
+// openClocks makes one sampling event per online CPU, with a fixed period and
+// off: a frequency would make the weight of a sample vary.
+func (p *Profiler) openClocks(o Options) error {
+	cpus, err := onlineCPUs()
+	if err != nil {
+		return err
+	}
+	attr := unix.PerfEventAttr{
+		Type:   unix.PERF_TYPE_SOFTWARE,
+		Config: unix.PERF_COUNT_SW_CPU_CLOCK,
+		Size:   unix.PERF_ATTR_SIZE_VER1,
+		Sample: 1e9 / uint64(o.RateHz),
+		Bits:   unix.PerfBitDisabled,
+	}
+	for _, cpu := range cpus {
+		fd, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
+		if err != nil {
+			if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
+				return &MissingError{"permission to sample CPUs", "run as root or with CAP_PERFMON", err}
+			}
+			return fmt.Errorf("open the sampling clock of CPU %d: %w", cpu, err)
+		}
+		p.clocks = append(p.clocks, fd)
+		if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_BPF, p.objects.OnClock.FD()); err != nil {
+			return fmt.Errorf("attach to the sampling clock of CPU %d: %w", cpu, err)
+		}
+	}
+	return nil
+}
+
+// runClocks turns sampling on or off.
+func (p *Profiler) runClocks(on bool) error {
+	request := uint(unix.PERF_EVENT_IOC_DISABLE)
+	if on {
+		request = unix.PERF_EVENT_IOC_ENABLE
+	}
+	for _, fd := range p.clocks {
+		if err := unix.IoctlSetInt(fd, request, 0); err != nil {
+			return fmt.Errorf("switch the sampling clock: %w", err)
+		}
+	}
+	return nil
+}
+
+// Close detaches and frees everything. The Profiler must not be used after it.
+func (p *Profiler) Close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var errs []error
+	for _, fd := range p.clocks {
+		errs = append(errs, unix.Close(fd))
+	}
+	for _, l := range p.links {
+		errs = append(errs, l.Close())
+	}
+	for _, it := range []*link.Iter{p.prepares, p.reports} {
+		if it != nil {
+			errs = append(errs, it.Close())
+		}
+	}
+	p.clocks, p.links = nil, nil
+	return errors.Join(append(errs, p.stats.close(), p.objects.Close())...)
+}

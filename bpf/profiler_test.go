@@ -1,0 +1,580 @@
+//go:build linux
+
+package bpf
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// load gives a running Profiler, or skips where this host cannot have one.
+func load(t *testing.T, rateHz uint32) *Profiler {
+	t.Helper()
+	p, err := Load(Options{RateHz: rateHz})
+	var missing *MissingError
+	if errors.As(err, &missing) {
+		t.Skipf("kernel test: %v", err)
+	}
+	if err != nil {
+		t.Fatalf("%+v", err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return p
+}
+
+// arm opens a window that begins 50 ms from now and stays open.
+func arm(t *testing.T, p *Profiler, s Slot, id uint32) Window {
+	t.Helper()
+	w := Window{ID: id, Start: Now() + MonoNs(50*time.Millisecond), BlockNs: 100e6}
+	if err := p.Arm(s, w); err != nil {
+		t.Fatal(err)
+	}
+	until(w.Start)
+	return w
+}
+
+// finish closes the window at once and reads its threads.
+func finish(t *testing.T, p *Profiler, s Slot, w *Window) map[uint32]Thread {
+	t.Helper()
+	w.End = Now() + MonoNs(5*time.Millisecond)
+	if err := p.SetEnd(s, w.ID, w.End); err != nil {
+		t.Fatal(err)
+	}
+	until(w.End)
+	return threadsOf(t, p, s, w.ID)
+}
+
+func threadsOf(t *testing.T, p *Profiler, s Slot, id uint32) map[uint32]Thread {
+	t.Helper()
+	list, err := p.Threads(s, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byTid := map[uint32]Thread{}
+	for _, th := range list {
+		if got := th.OnCPUWallNs + th.RunQueueNs + th.BlockedNs() + th.StoppedNs; within(got, th.LifetimeNs, 2000) != nil {
+			t.Errorf("thread %d %s: states sum to %d ns, lifetime is %d ns: %+v", th.Tid, th.Comm, got, th.LifetimeNs, th)
+		}
+		byTid[th.Tid] = th
+	}
+	return byTid
+}
+
+func until(at MonoNs) {
+	for now := Now(); now <= at; now = Now() {
+		time.Sleep(time.Duration(at - now + 1))
+	}
+}
+
+func within(got, want, slack uint64) error {
+	if diff := math.Abs(float64(got) - float64(want)); diff > float64(slack) {
+		return fmt.Errorf("got %d ns, want %d ± %d", got, want, slack)
+	}
+	return nil
+}
+
+func tree(t *testing.T, p *Profiler, c *child) Slot {
+	t.Helper()
+	s, err := p.AddTree(c.pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// pollNumber is what unix.Poll calls.
+const pollNumber = unix.SYS_PPOLL
+
+// syscallNumbers of the reasons that tests look for.
+var syscallNumbers = map[string]int32{
+	"pipe":  unix.SYS_READ,
+	"futex": unix.SYS_FUTEX,
+	"sleep": unix.SYS_CLOCK_NANOSLEEP,
+}
+
+// Blocked plus run-queue wait is what the workload's own clock saw in its waits.
+func TestWaitsAgainstOwnClock(t *testing.T) {
+	p := load(t, 99)
+	for _, name := range []string{"pipe", "futex", "sleep"} {
+		t.Run(name, func(t *testing.T) {
+			c := startWorkload(t, "", name, "300", "5ms")
+			s := tree(t, p, c)
+			defer p.Remove(s)
+			w := arm(t, p, s, 1)
+			c.start()
+			want := c.result()
+			th, ok := finish(t, p, s, &w)[c.tid]
+			if !ok {
+				t.Fatal("the workload's thread is not in the account")
+			}
+			var blocked Blocked
+			got := th.RunQueueNs
+			for _, b := range th.Blocked {
+				if b.Reason == syscallNumbers[name] {
+					blocked = b
+				}
+				if b.Reason != pollNumber { // park, before and after the work
+					got += b.Ns
+				}
+			}
+			// Being woken to begin is run-queue wait too, outside the workload's own count.
+			slack := want.WaitNs/200 + 4000*uint64(want.Waits) + uint64(want.Began-c.told)
+			if err := within(got, want.WaitNs, slack); err != nil {
+				t.Errorf("blocked + run-queue wait: %v; %+v", err, th)
+			}
+			if blocked.Ns < (got-th.RunQueueNs)*97/100 {
+				t.Errorf("only %d ns of %d are blocked in %s: %+v", blocked.Ns, got, name, th)
+			}
+			if blocked.Intervals < uint64(want.Waits)*95/100 || blocked.Intervals > uint64(want.Waits)+5 {
+				t.Errorf("%d intervals in %s, workload made %d", blocked.Intervals, name, want.Waits)
+			}
+			t.Logf("%s: account %+.3f %% of the workload's %.1f ms, %+.2f µs per interval", name,
+				100*(float64(got)/float64(want.WaitNs)-1), float64(want.WaitNs)/1e6,
+				(float64(got)-float64(want.WaitNs))/1e3/float64(want.Waits))
+		})
+	}
+}
+
+// Two spinners on one CPU: each waits while the other runs.
+func TestSpinnersShareACPU(t *testing.T) {
+	p := load(t, 99)
+	cpus, err := onlineCPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cpu := fmt.Sprint(cpus[len(cpus)-1])
+	a := startWorkload(t, "", "spin", "2s", cpu)
+	b := startWorkload(t, "", "spin", "2s", cpu)
+	sa, sb := tree(t, p, a), tree(t, p, b)
+	wa, wb := arm(t, p, sa, 1), arm(t, p, sb, 1)
+	a.start()
+	b.start()
+	ta, tb := a.result(), b.result()
+	for _, x := range []struct {
+		c    *child
+		s    Slot
+		w    *Window
+		want truth
+	}{{a, sa, &wa, ta}, {b, sb, &wb, tb}} {
+		th := finish(t, p, x.s, x.w)[x.c.tid]
+		wait := x.want.WallNs - x.want.CPUNs
+		slack := x.want.WallNs/200 + 4000*th.Switches + 10e6
+		if err := within(th.RunQueueNs, wait, slack); err != nil {
+			t.Errorf("run-queue wait: %v; %+v", err, th)
+		}
+		if err := within(th.OnCPUWallNs, x.want.CPUNs, slack); err != nil {
+			t.Errorf("on-CPU: %v; %+v", err, th)
+		}
+		if th.RunQueueNs < x.want.WallNs/4 {
+			t.Errorf("run-queue wait %d ns of %d: the spinners did not share", th.RunQueueNs, x.want.WallNs)
+		}
+	}
+}
+
+// On-CPU samples fall on two named functions as the workload's CPU clock says.
+func TestSplitOfNamedFunctions(t *testing.T) {
+	p := load(t, 999)
+	c := startWorkload(t, "", "split")
+	s := tree(t, p, c)
+	w := arm(t, p, s, 1)
+	c.start()
+	want := c.result()
+	th := finish(t, p, s, &w)[c.tid]
+	samples, err := p.Samples(s, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hits := map[string]uint64{}
+	var user, total uint64
+	for _, sample := range samples {
+		total += sample.Count
+		if sample.InKernel || sample.Tid != c.tid {
+			continue
+		}
+		stack, ok := p.Stack(sample.StackHash)
+		if !ok || len(stack.Frames) == 0 || stack.UserMissing {
+			t.Fatalf("sample %+v has no user stack", sample)
+		}
+		// The workload is this very binary, so its addresses name our functions.
+		fn := runtime.FuncForPC(uintptr(stack.Frames[0].Value))
+		if fn == nil {
+			continue
+		}
+		user += sample.Count
+		hits[fn.Name()[strings.LastIndexByte(fn.Name(), '.')+1:]] += sample.Count
+	}
+	first, second := hits["burnFirst"], hits["burnSecond"]
+	n := float64(first + second)
+	if n < 500 || float64(user) > 1.05*n {
+		t.Fatalf("%v samples in the two functions of %d in user mode: %v", n, user, hits)
+	}
+	q := float64(want.FirstNs) / float64(want.FirstNs+want.SecondNs)
+	got := float64(first) / n
+	if z := math.Abs(got-q) / math.Sqrt(q*(1-q)/n); z > 3.29 { // 99.9 %
+		t.Errorf("burnFirst has %.2f %% of samples, %.2f %% of CPU: z = %.2f", 100*got, 100*q, z)
+	}
+	expected := float64(th.OnCPUChargedNs) * 999 / 1e9
+	if r := float64(total) / expected; math.Abs(r-1) > 0.05 {
+		t.Errorf("%d samples, on-CPU time predicts %.0f", total, expected)
+	}
+	t.Logf("burnFirst %.2f %% of %0.f samples, %.2f %% of its CPU clock", 100*got, n, 100*q)
+	if again, err := p.Samples(s, 1); err != nil || len(again) != 0 {
+		t.Errorf("drained samples are still there: %d, %v", len(again), err)
+	}
+}
+
+// cgroup2Root is where the v2 hierarchy is mounted.
+func cgroup2Root(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) > 2 && f[2] == "cgroup2" {
+			return f[1]
+		}
+	}
+	t.Skip("kernel test: no cgroup v2 hierarchy is mounted")
+	return ""
+}
+
+func makeCgroup(t *testing.T, elem ...string) (dir string, id uint64) {
+	t.Helper()
+	dir = filepath.Join(elem...)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Skipf("kernel test: %v", err)
+	}
+	t.Cleanup(func() {
+		var err error
+		for range 100 { // members leave as they are reaped
+			if err = os.Remove(dir); err == nil {
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		t.Errorf("remove cgroup: %v", err)
+	})
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		t.Fatal(err)
+	}
+	return dir, st.Ino
+}
+
+// A target at the pod's level includes its containers, also one made later, and
+// nothing beside it.
+func TestCgroupSubtree(t *testing.T) {
+	p := load(t, 99)
+	pod, id := makeCgroup(t, cgroup2Root(t), fmt.Sprintf("rung-test-%d", os.Getpid()))
+	inner, _ := makeCgroup(t, pod, "container")
+	s, err := p.AddCgroup(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.AddCgroup(id); err == nil {
+		t.Error("the same cgroup was accepted twice")
+	}
+	late, _ := makeCgroup(t, pod, "late")
+	children := []*child{
+		startWorkload(t, inner, "spin", "500ms"),
+		startWorkload(t, late, "spin", "500ms"),
+		startWorkload(t, pod, "sleep", "50", "5ms"),
+	}
+	outside := startWorkload(t, "", "spin", "500ms")
+	w := arm(t, p, s, 1)
+	outside.start()
+	for _, c := range children {
+		c.start()
+	}
+	var truths []truth
+	for _, c := range children {
+		truths = append(truths, c.result())
+	}
+	outside.result()
+	got := finish(t, p, s, &w)
+	for i, c := range children {
+		th, ok := got[c.tid]
+		if !ok {
+			t.Errorf("child %d is missing from the account", i)
+			continue
+		}
+		if err := within(th.OnCPUWallNs, truths[i].CPUNs, truths[i].CPUNs/50+20e6); err != nil {
+			t.Errorf("child %d on-CPU: %v", i, err)
+		}
+	}
+	for tid, th := range got {
+		if th.Tgid == outside.pid {
+			t.Errorf("thread %d outside the cgroup is in the account", tid)
+		}
+	}
+	// The children must be gone before their cgroups are removed.
+	for _, c := range children {
+		c.cmd.Process.Kill()
+		c.cmd.Wait()
+	}
+}
+
+// A process tree includes children born after it was added.
+func TestTreeFollowsChildren(t *testing.T) {
+	p := load(t, 99)
+	c := startWorkload(t, "", "spawn", "spin", "500ms")
+	s := tree(t, p, c)
+	w := arm(t, p, s, 1)
+	c.start()
+	want := c.result()
+	var cpu uint64
+	for _, th := range finish(t, p, s, &w) {
+		if th.Tgid != c.pid {
+			cpu += th.OnCPUWallNs
+		}
+	}
+	if cpu < want.CPUNs*9/10 {
+		t.Errorf("descendants have %d ns on-CPU, the child alone used %d", cpu, want.CPUNs)
+	}
+}
+
+// A thread asleep across both edges of two windows makes no event in them.
+func TestAsleepThroughout(t *testing.T) {
+	p := load(t, 99)
+	c := startWorkload(t, "", "sleep", "1", "1500ms")
+	s := tree(t, p, c)
+	c.start()
+	time.Sleep(200 * time.Millisecond)
+	first := Window{ID: 1, Start: Now() + 50e6, BlockNs: 100e6}
+	first.End = first.Start + 300e6
+	second := Window{ID: 2, Start: first.End + 100e6, BlockNs: 100e6}
+	second.End = second.Start + 300e6
+	for _, w := range []Window{first, second} {
+		if err := p.Arm(s, w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Arm(s, Window{ID: 3, Start: second.End + 1, BlockNs: 100e6}); err == nil {
+		t.Error("a third window was armed before the first was drained")
+	}
+	until(second.End)
+	check := func(w Window) {
+		th := threadsOf(t, p, s, w.ID)[c.tid]
+		want := Blocked{Reason: unix.SYS_CLOCK_NANOSLEEP, Ns: 300e6, Intervals: 1}
+		if len(th.Blocked) != 1 || th.Blocked[0] != want || !th.NoEvent {
+			t.Errorf("window %d: %+v, want blocked %+v without an event", w.ID, th, want)
+		}
+	}
+	check(first)
+	check(second)
+	c.result() // wakes after both windows: what was read must not change
+	check(first)
+	check(second)
+	if err := p.Release(s, 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Threads(s, 1); err == nil {
+		t.Error("a released window can still be read")
+	}
+}
+
+// Threads that live for a few milliseconds are all in the account.
+func TestBornAndDying(t *testing.T) {
+	p := load(t, 99)
+	c := startWorkload(t, "", "threads", "1s")
+	s := tree(t, p, c)
+	w := arm(t, p, s, 1)
+	c.start()
+	want := c.result()
+	exited := 0
+	for _, th := range finish(t, p, s, &w) {
+		if th.Exited {
+			exited++
+		}
+	}
+	if exited < want.Waits-2 || exited > want.Waits+5 {
+		t.Errorf("%d threads ended in the account, the workload ended %d", exited, want.Waits)
+	}
+	if left, err := p.Threads(s, 1); err != nil {
+		t.Error(err)
+	} else {
+		for _, th := range left {
+			if th.Exited {
+				t.Fatalf("an ended thread was reported twice: %+v", th)
+			}
+		}
+	}
+}
+
+// A full table of stacks costs stacks, counted, and no sample.
+func TestStackTableFull(t *testing.T) {
+	small, err := loadRung()
+	if err != nil {
+		t.Fatal(err)
+	}
+	small.Maps[rungMapStacks].MaxEntries = 8
+	p := &Profiler{slots: map[Slot]*slot{}}
+	if _, err := Load(Options{RateHz: 1}); err != nil {
+		load(t, 1) // skips, with the reason
+	}
+	if err := small.LoadAndAssign(&p.objects, nil); err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if err := p.attach(Options{RateHz: 999}); err != nil {
+		t.Fatal(err)
+	}
+	c := startWorkload(t, "", "manyplace")
+	s := tree(t, p, c)
+	w := arm(t, p, s, 1)
+	c.start()
+	c.result()
+	th := finish(t, p, s, &w)[c.tid]
+	samples, err := p.Samples(s, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all, lost uint64
+	for _, sample := range samples {
+		all += sample.Count
+		if sample.StackHash == 0 {
+			lost += sample.Count
+		}
+	}
+	counters, err := p.Counters()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lost == 0 || counters["stack_table_full"] != lost {
+		t.Errorf("%d samples without a stack, counter says %d", lost, counters["stack_table_full"])
+	}
+	if expected := float64(th.OnCPUChargedNs) * 999 / 1e9; math.Abs(float64(all)/expected-1) > 0.05 {
+		t.Errorf("%d samples in all, on-CPU time predicts %.0f", all, expected)
+	}
+}
+
+// Kernel addresses have names, and the same ones as /proc/kallsyms where that shows any.
+func TestKernelNames(t *testing.T) {
+	p := load(t, 999)
+	c := startWorkload(t, "", "pipe", "2000", "10us")
+	s := tree(t, p, c)
+	w := arm(t, p, s, 1)
+	c.start()
+	c.result()
+	finish(t, p, s, &w)
+	samples, err := p.Samples(s, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	named, inSyscall := 0, 0
+	for _, sample := range samples {
+		if !sample.InKernel {
+			continue
+		}
+		if sample.Syscall >= 0 {
+			inSyscall++
+		}
+		stack, ok := p.Stack(sample.StackHash)
+		if !ok {
+			t.Fatalf("no stack for %+v", sample)
+		}
+		for _, f := range stack.Frames {
+			if f.Kind != FrameKernel {
+				continue
+			}
+			name, _, err := p.KernelName(f.Value)
+			if err != nil || strings.ContainsAny(name, "+/ ") && !strings.Contains(name, "[") {
+				t.Errorf("%#x: %q, %v", f.Value, name, err)
+			}
+			named++
+		}
+	}
+	if named == 0 || inSyscall == 0 {
+		t.Fatalf("%d kernel frames named, %d samples in a syscall: too little to tell", named, inSyscall)
+	}
+	if _, _, err := p.KernelName(1); err == nil {
+		t.Error("address 1 has a kernel name")
+	}
+}
+
+func TestCostsAndCounters(t *testing.T) {
+	p := load(t, 99)
+	c := startWorkload(t, "", "sleep", "100", "1ms")
+	s := tree(t, p, c)
+	w := arm(t, p, s, 1)
+	c.start()
+	c.result()
+	finish(t, p, s, &w)
+	costs, err := p.Costs()
+	var missing *MissingError
+	if errors.As(err, &missing) {
+		t.Logf("statistics are refused here, and said to be: %v", err)
+	} else if err != nil || len(costs) == 0 || costs[0].Runs == 0 {
+		t.Errorf("costs %+v, %v", costs, err)
+	}
+	counters, err := p.Counters()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range CounterNames() {
+		if CounterMeaning(name) == "" {
+			t.Errorf("counter %s has no meaning", name)
+		}
+		if n := counters[name]; strings.HasSuffix(name, "_lost") && n != 0 {
+			t.Errorf("%s = %d on a small workload", name, n)
+		}
+	}
+	if p.MapBytes() == 0 {
+		t.Error("maps use no memory")
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	for _, rate := range []uint32{0, MaxRateHz + 1} {
+		if _, err := Load(Options{RateHz: rate}); err == nil {
+			t.Errorf("rate %d was accepted", rate)
+		}
+	}
+	p := load(t, 99)
+	if _, err := p.AddTree(0); err == nil {
+		t.Error("process 0 was accepted")
+	}
+	if err := p.Remove(Slot(12345)); err == nil {
+		t.Error("an unknown slot was removed")
+	}
+	s, err := p.AddCgroup(math.MaxUint64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range []Window{{}, {ID: 1}, {ID: 1, BlockNs: 1, Start: 5, End: 5}} {
+		if err := p.Arm(s, w); err == nil {
+			t.Errorf("window %+v was armed", w)
+		}
+	}
+	if err := p.SetEnd(s, 1, 1); err == nil {
+		t.Error("a window that was never armed was ended")
+	}
+	for i := range MaxTargets - 1 {
+		if _, err := p.AddCgroup(uint64(1)<<40 + uint64(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := p.AddCgroup(7); err == nil {
+		t.Errorf("target %d was accepted", MaxTargets+1)
+	}
+	if err := p.Remove(s); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := p.AddCgroup(7); err != nil || again == s {
+		t.Errorf("slot %d after %d was freed: %v", again, s, err)
+	}
+}

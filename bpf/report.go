@@ -1,0 +1,282 @@
+//go:build linux
+
+package bpf
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sort"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+)
+
+// threadKey is the identity of a thread: its number may be used again.
+type threadKey struct {
+	tid     uint32
+	startNs uint64
+}
+
+// reported is one record of the report stream.
+type reported struct {
+	head   rungReportHead
+	thread *rungThread // nil: the programs never saw the thread
+}
+
+// Sizes of the stream's parts, as report_thread writes them.
+const (
+	headSize   = int(unsafe.Sizeof(rungReportHead{}))
+	threadSize = int(unsafe.Sizeof(rungThread{}))
+	seqSize    = 8
+)
+
+// parseReport reads the stream. Records caught in the middle of a change are
+// counted as torn and left out.
+func parseReport(stream []byte) (records []reported, torn int, err error) {
+	take := func(v any, size int) error {
+		if len(stream) < size {
+			return fmt.Errorf("report of threads ends in the middle of a record")
+		}
+		_, err := binary.Decode(stream[:size], binary.NativeEndian, v)
+		stream = stream[size:]
+		return err
+	}
+	for len(stream) > 0 {
+		var r reported
+		if err := take(&r.head, headSize); err != nil {
+			return nil, 0, err
+		}
+		if r.head.HasAccount != 0 {
+			var after uint64
+			r.thread = new(rungThread)
+			if err := errors.Join(take(r.thread, threadSize), take(&after, seqSize)); err != nil {
+				return nil, 0, err
+			}
+			if r.head.Seq%2 == 1 || r.thread.Seq != r.head.Seq || after != r.head.Seq {
+				torn++
+				continue
+			}
+		}
+		records = append(records, r)
+	}
+	return records, torn, nil
+}
+
+// Threads gives the account of each thread that existed within a window whose
+// End has passed, ordered by Tid and then StartNs. Ended threads are removed
+// from the kernel's table; the rest can be read again.
+func (p *Profiler) Threads(s Slot, id uint32) ([]Thread, error) {
+	p.mu.Lock()
+	t, found, err := p.window(s, id)
+	if err != nil {
+		p.mu.Unlock()
+		return nil, err
+	}
+	w, added := *found, t.added
+	p.mu.Unlock()
+	if w.End == 0 || Now() < w.End {
+		return nil, fmt.Errorf("window %d has not ended", id)
+	}
+
+	alive, err := p.report(s)
+	if err != nil {
+		return nil, err
+	}
+	ended, err := p.takeDead(s, id)
+	if err != nil {
+		return nil, err
+	}
+	var threads []Thread
+	for _, r := range alive {
+		if th, ok := closeThread(r, w, s, added); ok {
+			threads = append(threads, th)
+		}
+	}
+	for key, dead := range ended {
+		if _, ok := alive[key]; ok {
+			continue // ended between the two readings; its record was whole
+		}
+		r := reported{thread: &dead}
+		r.head = rungReportHead{Tid: key.tid, Tgid: dead.Tgid, StartNs: key.startNs, Comm: dead.Comm}
+		if th, ok := closeThread(r, w, s, added); ok {
+			threads = append(threads, th)
+		}
+	}
+	sort.Slice(threads, func(i, j int) bool {
+		a, b := &threads[i], &threads[j]
+		return a.Tid < b.Tid || a.Tid == b.Tid && a.StartNs < b.StartNs
+	})
+	return threads, nil
+}
+
+// report reads all threads of a target, again while records come out torn.
+func (p *Profiler) report(s Slot) (map[threadKey]reported, error) {
+	p.reporting.Lock()
+	defer p.reporting.Unlock()
+	if err := p.objects.ReportSlot.Set(uint32(s)); err != nil {
+		return nil, fmt.Errorf("report threads: %w", err)
+	}
+	all := map[threadKey]reported{}
+	const tries = 8
+	for try := range tries {
+		stream, err := readIter(p.reports)
+		if err != nil {
+			return nil, fmt.Errorf("report threads: %w", err)
+		}
+		records, torn, err := parseReport(stream)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range records {
+			key := threadKey{r.head.Tid, r.head.StartNs}
+			if _, ok := all[key]; !ok {
+				all[key] = r
+			}
+		}
+		if torn == 0 {
+			break
+		}
+		if try == tries-1 {
+			return nil, fmt.Errorf("report threads: %d records changed while being read, %d times over", torn, tries)
+		}
+	}
+	return all, nil
+}
+
+// takeDead reads the ended threads of a target, and removes those that no later
+// window holds something of.
+func (p *Profiler) takeDead(s Slot, id uint32) (map[threadKey]rungThread, error) {
+	ended := map[threadKey]rungThread{}
+	var key rungDeadKey
+	var th rungThread
+	var done []rungDeadKey
+	it := p.objects.Dead.Iterate()
+	for it.Next(&key, &th) {
+		if Slot(key.Slot) != s {
+			continue
+		}
+		ended[threadKey{key.Tid, key.StartNs}] = th
+		if th.Accounts[(id+1)%2].Window != id+1 {
+			done = append(done, key)
+		}
+	}
+	if err := it.Err(); err != nil && !errors.Is(err, ebpf.ErrIterationAborted) {
+		return nil, fmt.Errorf("read ended threads: %w", err)
+	}
+	for _, key := range done {
+		if err := p.objects.Dead.Delete(key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return nil, fmt.Errorf("remove an ended thread: %w", err)
+		}
+	}
+	return ended, nil
+}
+
+// closeThread turns a record into the account of one window: what the programs
+// credited, and the interval still open, cut at the edges. It answers false for
+// a thread that did not exist within the window.
+func closeThread(r reported, w Window, s Slot, added MonoNs) (Thread, bool) {
+	start, end := uint64(w.Start), uint64(w.End)
+	th := Thread{
+		Tid: r.head.Tid, Tgid: r.head.Tgid, StartNs: r.head.StartNs,
+		Comm: commString(r.head.Comm),
+	}
+	state, since, reason := r.head.State, max(uint64(added), r.head.StartNs), r.head.Reason
+	born, exec := r.head.StartNs, r.head.Exec
+	known := r.thread != nil && Slot(r.thread.Slot) == s
+	if known {
+		born, since, exec = r.thread.Born, r.thread.Since, r.thread.Exec
+		if rungState(r.thread.State) != rungStateSTATE_UNKNOWN {
+			state, reason = r.thread.State, r.thread.Reason
+		}
+	}
+	died := end
+	if known && rungState(state) == rungStateSTATE_DEAD {
+		died = since
+		th.Exited = died < end
+	}
+	from, to := max(born, start), min(died, end)
+	if to <= from {
+		return Thread{}, false
+	}
+	th.LifetimeNs = to - from
+	if known && r.thread.Accounts[w.ID%2].Window == w.ID {
+		addAccount(&th, &r.thread.Accounts[w.ID%2])
+	}
+
+	if from = max(since, from); from < to {
+		open := to - from
+		switch rungState(state) {
+		case rungStateSTATE_ON_CPU:
+			th.OnCPUWallNs += open
+			if now := r.head.Now; r.head.Exec > exec && now > since {
+				th.OnCPUChargedNs += uint64(float64(r.head.Exec-exec) * float64(open) / float64(now-since))
+			}
+		case rungStateSTATE_RUN_QUEUE:
+			th.RunQueueNs += open
+		case rungStateSTATE_STOPPED:
+			th.StoppedNs += open
+		case rungStateSTATE_BLOCKED:
+			th.block(reason, open)
+		}
+	}
+	th.NoEvent = th.Switches+th.Wakeups == 0 && th.states() == 1
+	return th, true
+}
+
+// states counts the states and reasons that have time.
+func (t *Thread) states() int {
+	n := len(t.Blocked)
+	for _, ns := range []uint64{t.OnCPUWallNs, t.RunQueueNs, t.StoppedNs} {
+		if ns > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func addAccount(th *Thread, a *rungAccount) {
+	th.OnCPUWallNs += a.OnCpuWall
+	th.OnCPUChargedNs += a.OnCpuCharged
+	th.RunQueueNs += a.RunQueue
+	th.StoppedNs += a.Stopped
+	th.Switches += a.Switches
+	th.Wakeups += a.Wakeups
+	for _, b := range a.Blocked {
+		if b.Intervals > 0 {
+			th.Blocked = append(th.Blocked, Blocked{b.Reason, b.Ns, uint64(b.Intervals)})
+		}
+	}
+}
+
+// block credits one more interval to a reason.
+func (t *Thread) block(reason int32, ns uint64) {
+	for i := range t.Blocked {
+		if t.Blocked[i].Reason == reason {
+			t.Blocked[i].Ns += ns
+			t.Blocked[i].Intervals++
+			return
+		}
+	}
+	t.Blocked = append(t.Blocked, Blocked{reason, ns, 1})
+}
+
+// BlockedNs sums over reasons.
+func (t *Thread) BlockedNs() uint64 {
+	var ns uint64
+	for _, b := range t.Blocked {
+		ns += b.Ns
+	}
+	return ns
+}
+
+func commString(comm [16]int8) string {
+	b := make([]byte, 0, len(comm))
+	for _, c := range comm {
+		if c == 0 {
+			break
+		}
+		b = append(b, byte(c))
+	}
+	return string(b)
+}

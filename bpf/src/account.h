@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * The account: where each thread's wall time went, per window.
+ *
+ * A thread is always in one state, since one instant. Each scheduler event ends
+ * the interval and credits it to the windows it overlaps. What is still open
+ * when a window is read is closed at its edge by user space. One writer at a
+ * time: the scheduler's locks serialise the events of a thread. Readers check
+ * `seq`, which is odd while a thread is being changed.
+ */
+#pragma once
+
+#define REASONS 12 /* blocked reasons per thread and window; the last is "other" */
+
+enum state {
+	STATE_UNKNOWN, /* no event yet: the first one proves what it was */
+	STATE_ON_CPU,
+	STATE_RUN_QUEUE,
+	STATE_BLOCKED,
+	STATE_STOPPED, /* by signal, tracer or freezer */
+	STATE_DEAD,
+};
+
+/* Reasons beside syscall numbers; shared with types.go. */
+#define REASON_FAULT (-1)
+#define REASON_DISK (-2)
+#define REASON_KERNEL (-3)
+#define REASON_OTHER (-9)
+
+struct blocked {
+	u64 ns;
+	u32 intervals; /* 0: the slot is free */
+	s32 reason;
+};
+
+struct account {
+	u32 window; /* id; of any other window the content is stale */
+	u32 pad;
+	u64 on_cpu_wall, on_cpu_charged, run_queue, stopped; /* ns */
+	u64 switches, wakeups;
+	struct blocked blocked[REASONS];
+};
+
+struct thread {
+	u64 seq;
+	u32 slot, state;
+	s32 reason; /* of the open interval, when blocked */
+	u32 tgid;
+	u64 since;    /* start of the open interval */
+	u64 born;     /* when the thread could first run */
+	u64 exec;     /* se.sum_exec_runtime at `since` of an on-CPU interval */
+	u64 start_ns; /* the kernel's start_time: identity */
+	char comm[16];
+	struct account accounts[WINDOWS];
+};
+
+/* Value: account of one thread. As many as there are target threads; an
+ * allocation that fails is COUNT_STORAGE_LOST. */
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread);
+} threads SEC(".maps");
+
+struct dead_key {
+	u32 slot, tid;
+	u64 start_ns;
+};
+
+/* Key: an ended thread. Value: its last account, until its windows are read.
+ * 16,384 threads may end per window and not be lost; more: COUNT_DEAD_LOST. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 16384);
+	__type(key, struct dead_key);
+	__type(value, struct thread);
+} dead SEC(".maps");
+
+volatile u32 report_slot = 0; /* the target that the next report is about */
+
+static __always_inline void lock(struct thread *th)
+{
+	__sync_fetch_and_add(&th->seq, 1);
+}
+#define unlock lock
+
+/* The thread's account, made anew if it belonged to another target. */
+static __always_inline struct thread *thread_of(struct task_struct *p, u32 slot, bool create)
+{
+	struct thread *th = bpf_task_storage_get(&threads, p, 0,
+						 create ? BPF_LOCAL_STORAGE_GET_F_CREATE : 0);
+	if (!th) {
+		if (create)
+			count(COUNT_STORAGE_LOST);
+		return 0;
+	}
+	if (th->slot == slot)
+		return th;
+	struct target *t = target_of(slot);
+	if (!t)
+		return 0;
+	lock(th);
+	th->slot = slot;
+	th->state = STATE_UNKNOWN;
+	th->tgid = p->tgid;
+	th->start_ns = p->start_time;
+	th->born = p->start_time;
+	th->since = t->added > p->start_time ? t->added : p->start_time;
+	th->exec = p->se.sum_exec_runtime;
+	for (int i = 0; i < WINDOWS; i++)
+		th->accounts[i].window = 0;
+	unlock(th);
+	return th;
+}
+
+/* Why a thread sleeps: its syscall, or how it sleeps outside any. */
+static __always_inline s32 block_reason(struct task_struct *p, u32 state)
+{
+	if (p->flags & PF_KTHREAD)
+		return REASON_KERNEL;
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(p);
+	s32 nr = regs ? SYSCALL_NR(regs) : -1;
+	if (nr >= 0)
+		return nr;
+	return state & TASK_UNINTERRUPTIBLE ? REASON_DISK : REASON_FAULT;
+}
+
+static __always_inline void add_blocked(struct account *a, s32 reason, u64 ns)
+{
+	for (int i = 0; i < REASONS - 1; i++) {
+		struct blocked *b = &a->blocked[i];
+		if (!b->intervals)
+			b->reason = reason;
+		if (b->reason == reason) {
+			b->ns += ns;
+			b->intervals++;
+			return;
+		}
+	}
+	struct blocked *other = &a->blocked[REASONS - 1];
+	other->reason = REASON_OTHER;
+	other->ns += ns;
+	other->intervals++;
+	count(COUNT_REASON_OTHER);
+}
+
+/* The part of `charged` that falls to `part` of `whole`; ns, without overflow. */
+static __always_inline u64 share(u64 charged, u64 part, u64 whole)
+{
+	if (part >= whole)
+		return charged;
+	if (whole < 1ULL << 30)
+		return charged * part / whole;
+	if (whole < 1ULL << 36) /* 68 s: exact to a microsecond */
+		return (charged >> 10) * part / (whole >> 10);
+	return (charged >> 20) * (part >> 10) / (whole >> 30);
+}
+
+/* Credits the open interval, up to `now`, to each window it overlaps. */
+static __noinline int credit(struct thread *th, struct target *t, u64 now, u64 charged)
+{
+	u64 since = th->since;
+	u32 state = th->state;
+#pragma unroll
+	for (int i = 0; i < WINDOWS; i++) {
+		struct window *w = &t->windows[i];
+		struct account *a = &th->accounts[i];
+		u64 from = since > w->start ? since : w->start;
+		u64 to = now < w->end ? now : w->end;
+		if (!w->id || to <= from)
+			continue;
+		if (a->window != w->id) {
+			__builtin_memset(a, 0, sizeof(*a));
+			a->window = w->id;
+		}
+		u64 ns = to - from;
+		if (state == STATE_ON_CPU) {
+			a->on_cpu_wall += ns;
+			a->on_cpu_charged += share(charged, ns, now - since);
+			if (to == now)
+				a->switches++;
+		} else if (state == STATE_RUN_QUEUE) {
+			a->run_queue += ns;
+		} else if (state == STATE_STOPPED) {
+			a->stopped += ns;
+		} else if (state == STATE_BLOCKED) {
+			add_blocked(a, th->reason, ns);
+			if (to == now)
+				a->wakeups++;
+		}
+	}
+	return 0;
+}
+
+/* Ends the open interval and begins one in `state`. */
+static __always_inline void turn(struct thread *th, u32 slot, u32 state, u64 now, u64 charged)
+{
+	struct target *t = target_of(slot);
+	if (!t)
+		return;
+	if (now > th->since)
+		credit(th, t, now, charged);
+	else if (now < th->since)
+		count(COUNT_BACKWARDS);
+	th->state = state;
+	th->since = now;
+}
+
+/* Whether a window that has not been read yet holds something of this thread. */
+static __always_inline bool in_a_window(struct thread *th, u32 slot)
+{
+	struct target *t = target_of(slot);
+	if (!t)
+		return false;
+	for (int i = 0; i < WINDOWS; i++)
+		if (t->windows[i].id && th->accounts[i].window == t->windows[i].id)
+			return true;
+	return false;
+}
+
+/* The scheduler's own stamp of the last switch-in, for one that was not seen. */
+static __always_inline u64 last_arrival(struct task_struct *p, u64 now)
+{
+	struct cfs_rq *queue = p->se.cfs_rq;
+	if (!queue)
+		return now;
+	u64 clock = queue->rq->clock, arrival = p->sched_info.last_arrival;
+	return clock > arrival ? now - (clock - arrival) : now;
+}
+
+static __always_inline void switch_out(struct task_struct *p, u32 slot, bool preempt, u64 now)
+{
+	struct thread *th = thread_of(p, slot, true);
+	if (!th)
+		return;
+	lock(th);
+	if (th->state == STATE_UNKNOWN) {
+		th->state = STATE_ON_CPU;
+	} else if (th->state != STATE_ON_CPU) {
+		count(COUNT_SWITCH_MISSED);
+		u64 at = last_arrival(p, now);
+		if (at > th->since)
+			turn(th, slot, STATE_ON_CPU, at, 0);
+		else
+			th->state = STATE_ON_CPU;
+	}
+	u64 exec = p->se.sum_exec_runtime;
+	u64 charged = exec > th->exec ? exec - th->exec : 0;
+	th->exec = exec;
+	u32 state = p->__state;
+	if (state & TASK_DEAD) {
+		turn(th, slot, STATE_DEAD, now, charged);
+		__builtin_memcpy(th->comm, p->comm, sizeof(th->comm));
+		unlock(th);
+		if (!in_a_window(th, slot))
+			return;
+		struct dead_key key = { .slot = slot, .tid = p->pid, .start_ns = th->start_ns };
+		if (bpf_map_update_elem(&dead, &key, th, BPF_ANY))
+			count(COUNT_DEAD_LOST);
+		return;
+	}
+	if (preempt || !state) {
+		turn(th, slot, STATE_RUN_QUEUE, now, charged);
+	} else if (state & (TASK_STOPPED_OR_TRACED | TASK_FROZEN)) {
+		turn(th, slot, STATE_STOPPED, now, charged);
+	} else {
+		turn(th, slot, STATE_BLOCKED, now, charged);
+		th->reason = block_reason(p, state);
+	}
+	unlock(th);
+}
+
+static __always_inline void switch_in(struct task_struct *p, u32 slot, u64 now)
+{
+	struct thread *th = thread_of(p, slot, true);
+	if (!th)
+		return;
+	u64 exec = p->se.sum_exec_runtime, charged = 0;
+	lock(th);
+	if (th->state == STATE_UNKNOWN) {
+		th->state = STATE_RUN_QUEUE;
+	} else if (th->state == STATE_ON_CPU) {
+		/* The switch-out was not seen: it ran for what it was charged, then waited. */
+		count(COUNT_OUT_MISSED);
+		charged = exec > th->exec ? exec - th->exec : 0;
+		u64 until = th->since + charged;
+		if (until < now) {
+			turn(th, slot, STATE_RUN_QUEUE, until, charged);
+			charged = 0;
+		}
+	} else if (th->state == STATE_BLOCKED || th->state == STATE_STOPPED) {
+		count(COUNT_SWITCH_MISSED);
+	}
+	turn(th, slot, STATE_ON_CPU, now, charged);
+	th->exec = exec;
+	unlock(th);
+}
+
+static __always_inline void wakeup(struct task_struct *p, u32 slot, u64 now)
+{
+	bool running = p->on_cpu;
+	struct thread *th = thread_of(p, slot, !running);
+	if (!th)
+		return;
+	if (th->state == STATE_UNKNOWN) {
+		if (running)
+			return;
+		lock(th);
+		th->reason = block_reason(p, 0);
+		th->state = STATE_BLOCKED;
+		unlock(th);
+	}
+	/* Woken before it slept, or while preempted on its way to sleep: no transition. */
+	if (th->state != STATE_BLOCKED && th->state != STATE_STOPPED)
+		return;
+	lock(th);
+	turn(th, slot, STATE_RUN_QUEUE, now, 0);
+	unlock(th);
+}
+
+static __always_inline void wakeup_new(struct task_struct *p, u32 slot, u64 now)
+{
+	struct thread *th = thread_of(p, slot, true);
+	if (!th)
+		return;
+	lock(th);
+	th->born = now;
+	th->since = now;
+	th->state = STATE_RUN_QUEUE;
+	unlock(th);
+}
+
+/* One thread in the stream of a report; user space mirrors it in report.go. */
+struct report_head {
+	u64 now, seq, exec, start_ns;
+	u32 tid, tgid, state, has_account;
+	s32 reason;
+	u32 pad;
+	char comm[16];
+};
+
+/* A use of the types that only user space and the stream know, for their BTF. */
+struct report_head *report_head_type __attribute__((unused));
+enum counter counter_type __attribute__((unused));
+enum state state_type __attribute__((unused));
+
+/* Writes head, account (if any) and the sequence number again: a reader takes
+ * the record only where all three sequence numbers are the same and even. */
+static __always_inline void report_thread(struct seq_file *out, struct task_struct *p)
+{
+	struct thread *th = bpf_task_storage_get(&threads, p, 0, 0);
+	struct report_head head = {};
+	u32 state = p->__state;
+
+	head.has_account = th != 0;
+	if (th)
+		head.seq = __sync_fetch_and_add(&th->seq, 0);
+	head.tid = p->pid;
+	head.tgid = p->tgid;
+	head.start_ns = p->start_time;
+	head.exec = p->se.sum_exec_runtime;
+	__builtin_memcpy(head.comm, p->comm, sizeof(head.comm));
+	if (p->exit_state)
+		head.state = STATE_DEAD;
+	else if (p->on_cpu)
+		head.state = STATE_ON_CPU;
+	else if (!state || p->on_rq)
+		head.state = STATE_RUN_QUEUE;
+	else if (state & (TASK_STOPPED_OR_TRACED | TASK_FROZEN))
+		head.state = STATE_STOPPED;
+	else
+		head.state = STATE_BLOCKED;
+	head.reason = block_reason(p, state);
+	head.now = bpf_ktime_get_ns();
+	bpf_seq_write(out, &head, sizeof(head));
+	if (!th)
+		return;
+	bpf_seq_write(out, th, sizeof(*th));
+	u64 seq = __sync_fetch_and_add(&th->seq, 0);
+	bpf_seq_write(out, &seq, sizeof(seq));
+}

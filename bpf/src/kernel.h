@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * The kernel types in use, for CO-RE, and what differs between kernels and
+ * architectures. Everything here is read by typed loads through BTF pointers:
+ * bpf_probe_read_kernel is refused under lockdown=confidentiality, so neither
+ * it nor BPF_CORE_READ may be called (a test scans the objects).
+ */
+#pragma once
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef int s32;
+typedef long long s64;
+/* The names that libbpf's headers expect. */
+typedef u8 __u8;
+typedef u16 __u16;
+typedef u32 __u32;
+typedef u64 __u64;
+typedef short __s16;
+typedef s32 __s32;
+typedef s64 __s64;
+typedef u16 __be16;
+typedef u32 __be32;
+typedef u32 __wsum;
+typedef _Bool bool;
+#define true 1
+#define false 0
+
+enum {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_LRU_HASH = 9,
+	BPF_MAP_TYPE_TASK_STORAGE = 29,
+};
+enum { BPF_ANY = 0, BPF_NOEXIST = 1, BPF_EXIST = 2 };
+enum { BPF_F_NO_PREALLOC = 1, BPF_F_USER_STACK = 256 };
+enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct kernfs_node {
+	u64 id;
+};
+struct cgroup;
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+	struct cgroup_subsys_state *parent;
+};
+struct cgroup {
+	struct cgroup_subsys_state self;
+	struct kernfs_node *kn;
+};
+struct css_set {
+	struct cgroup *dfl_cgrp;
+};
+struct rq {
+	u64 clock;
+};
+struct cfs_rq {
+	struct rq *rq;
+};
+struct sched_entity {
+	struct cfs_rq *cfs_rq;
+	u64 sum_exec_runtime;
+};
+struct sched_info {
+	unsigned long long last_arrival;
+};
+struct task_struct {
+	int pid, tgid;
+	unsigned int flags, __state;
+	int on_rq, on_cpu, exit_state;
+	u64 start_time;
+	struct css_set *cgroups;
+	struct sched_entity se;
+	struct sched_info sched_info;
+	struct task_struct *real_parent;
+	char comm[16];
+};
+struct seq_file;
+struct bpf_iter_meta {
+	struct seq_file *seq;
+	u64 session_id, seq_num;
+};
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+};
+
+#if defined(__TARGET_ARCH_x86)
+struct pt_regs {
+	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8;
+	unsigned long ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
+};
+#define SYSCALL_NR(regs) ((s32)(regs)->orig_ax)
+#elif defined(__TARGET_ARCH_arm64)
+struct pt_regs {
+	u64 regs[31], sp, pc, pstate, orig_x0;
+	s32 syscallno;
+};
+#define SYSCALL_NR(regs) ((regs)->syscallno)
+#else
+#error "amd64 and arm64 only"
+#endif
+
+#pragma clang attribute pop
+
+/* The context of a perf_event program; its layout is UAPI. */
+#if defined(__TARGET_ARCH_x86)
+struct perf_context {
+	u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8;
+	u64 ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
+	u64 sample_period, addr;
+};
+/* The two low bits of cs are the privilege level. */
+#define IN_KERNEL(ctx) (((ctx)->cs & 3) == 0)
+#else
+struct perf_context {
+	u64 regs[31], sp, pc, pstate;
+	u64 sample_period, addr;
+};
+/* PSTATE.M is 0 at EL0. */
+#define IN_KERNEL(ctx) (((ctx)->pstate & 0xf) != 0)
+#endif
+
+#define PF_KTHREAD 0x00200000
+#define TASK_UNINTERRUPTIBLE 0x0002
+#define TASK_STOPPED_OR_TRACED 0x000c
+#define TASK_DEAD 0x0080
+/* v6.1, f5d39b020809 ("freezer,sched: Rewrite core freezer logic"). */
+#define TASK_FROZEN 0x8000
