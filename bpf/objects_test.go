@@ -1,26 +1,35 @@
 package bpf
 
 import (
-	"path/filepath"
+	"bytes"
+	"embed"
 	"testing"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 )
 
+//go:embed *.o
+var objects embed.FS
+
 // Under lockdown=confidentiality the kernel refuses programs that read its
 // memory by probe, and kprobes: no object may hold either.
 func TestObjectsLoadUnderLockdown(t *testing.T) {
-	objects, err := filepath.Glob("*.o")
-	if err != nil || len(objects) != 2 {
-		t.Fatalf("objects %v, %v: want one for each architecture", objects, err)
+	files, err := objects.ReadDir(".")
+	if err != nil || len(files) != 2 {
+		t.Fatalf("objects %v, %v: want one for each architecture", files, err)
 	}
 	refused := map[asm.BuiltinFunc]bool{
 		asm.FnProbeRead: true, asm.FnProbeReadStr: true,
 		asm.FnProbeReadKernel: true, asm.FnProbeReadKernelStr: true,
 	}
-	for _, path := range objects {
-		spec, err := ebpf.LoadCollectionSpec(path)
+	for _, file := range files {
+		path := file.Name()
+		object, err := objects.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(object))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -37,7 +37,6 @@ type truth struct {
 	Tid      int
 	Began    MonoNs // when it had been woken to begin
 	Waits    int    // intervals spent waiting
-	WaitNs   uint64 // wall time in them
 	CPUNs    uint64 // thread CPU clock over the work
 	WallNs   uint64
 	FirstNs  uint64 // CPU time in burnFirst and burnSecond
@@ -141,11 +140,11 @@ func waits(args []string, wait func(time.Duration)) truth {
 	n, _ := strconv.Atoi(args[0])
 	length := duration(args[1])
 	t := truth{Waits: n}
+	t0, c0 := Now(), threadCPU()
 	for i := range n {
-		t0 := Now()
 		wait(length + time.Duration(i%5)*length/10)
-		t.WaitNs += uint64(Now() - t0)
 	}
+	t.CPUNs, t.WallNs = threadCPU()-c0, uint64(Now()-t0)
 	return t
 }
 
