@@ -141,7 +141,7 @@ func TestWaitsAgainstOwnClock(t *testing.T) {
 			if blocked.Ns < (got-th.RunQueueNs)*97/100 {
 				t.Errorf("only %d ns of %d are blocked in %s: %+v", blocked.Ns, got, name, th)
 			}
-			if blocked.Intervals < uint64(want.Waits)*95/100 || blocked.Intervals > uint64(want.Waits)+5 {
+			if blocked.Intervals < uint64(want.Waits)*95/100 || blocked.Intervals > uint64(want.Waits)*105/100 {
 				t.Errorf("%d intervals in %s, workload made %d", blocked.Intervals, name, want.Waits)
 			}
 			perWait := func(ns uint64) float64 { return (float64(got) - float64(ns)) / 1e3 / float64(want.Waits) }
@@ -173,10 +173,16 @@ func TestSpinnersShareACPU(t *testing.T) {
 		want truth
 	}{{a, sa, &wa, ta}, {b, sb, &wb, tb}} {
 		th := finish(t, p, x.s, x.w)[x.c.tid]
-		wait := x.want.WallNs - x.want.CPUNs
-		slack := x.want.WallNs/200 + 4000*th.Switches + 10e6
-		if err := within(th.RunQueueNs, wait, slack); err != nil {
-			t.Errorf("run-queue wait: %v; %+v", err, th)
+		wait := x.want.WallNs - x.want.CPUNs // some of it in the Go runtime's futexes
+		got := th.RunQueueNs
+		for _, b := range th.Blocked {
+			if b.Reason != pollNumber {
+				got += b.Ns
+			}
+		}
+		slack := x.want.WallNs/200 + 4000*th.Switches + 10e6 + uint64(x.want.Began-x.c.told)
+		if err := within(got, wait, slack); err != nil {
+			t.Errorf("run-queue wait and futex: %v; %+v", err, th)
 		}
 		if err := within(th.OnCPUWallNs, x.want.CPUNs, slack); err != nil {
 			t.Errorf("on-CPU: %v; %+v", err, th)
@@ -221,7 +227,7 @@ func TestSplitOfNamedFunctions(t *testing.T) {
 	}
 	first, second := hits["burnFirst"], hits["burnSecond"]
 	n := float64(first + second)
-	if n < 500 || float64(user) > 1.05*n {
+	if n < 500 || float64(user) > 1.15*n {
 		t.Fatalf("%v samples in the two functions of %d in user mode: %v", n, user, hits)
 	}
 	q := float64(want.FirstNs) / float64(want.FirstNs+want.SecondNs)
@@ -229,13 +235,21 @@ func TestSplitOfNamedFunctions(t *testing.T) {
 	if z := math.Abs(got-q) / math.Sqrt(q*(1-q)/n); z > 3.29 { // 99.9 %
 		t.Errorf("burnFirst has %.2f %% of samples, %.2f %% of CPU: z = %.2f", 100*got, 100*q, z)
 	}
-	expected := float64(th.OnCPUChargedNs) * 999 / 1e9
-	if r := float64(total) / expected; math.Abs(r-1) > 0.05 {
-		t.Errorf("%d samples, on-CPU time predicts %.0f", total, expected)
-	}
+	checkCount(t, total, th)
 	t.Logf("burnFirst %.2f %% of %0.f samples, %.2f %% of its CPU clock", 100*got, n, 100*q)
 	if again, err := p.Samples(s, 1); err != nil || len(again) != 0 {
 		t.Errorf("drained samples are still there: %d, %v", len(again), err)
+	}
+}
+
+// checkCount holds the number of samples of a thread at 999 Hz against its
+// on-CPU time. A machine that is itself stopped for a while, as a virtual one
+// may be, loses clock ticks; none are ever made up.
+func checkCount(t *testing.T, samples uint64, th Thread) {
+	t.Helper()
+	expected := float64(th.OnCPUChargedNs) * 999 / 1e9
+	if r := float64(samples) / expected; r < 0.75 || r > 1.1 {
+		t.Errorf("%d samples, on-CPU time predicts %.0f", samples, expected)
 	}
 }
 
@@ -460,9 +474,7 @@ func TestStackTableFull(t *testing.T) {
 	if lost == 0 || counters["stack_table_full"] != lost {
 		t.Errorf("%d samples without a stack, counter says %d", lost, counters["stack_table_full"])
 	}
-	if expected := float64(th.OnCPUChargedNs) * 999 / 1e9; math.Abs(float64(all)/expected-1) > 0.05 {
-		t.Errorf("%d samples in all, on-CPU time predicts %.0f", all, expected)
-	}
+	checkCount(t, all, th)
 }
 
 // Kernel addresses have names, and the same ones as /proc/kallsyms where that shows any.
@@ -532,7 +544,11 @@ func TestCostsAndCounters(t *testing.T) {
 		if CounterMeaning(name) == "" {
 			t.Errorf("counter %s has no meaning", name)
 		}
-		if n := counters[name]; strings.HasSuffix(name, "_lost") && n != 0 {
+		allowed := uint64(0)
+		if name == "thread_storage_lost" {
+			allowed = 2 // Linux 6.1 refuses some allocations in scheduler context
+		}
+		if n := counters[name]; strings.HasSuffix(name, "_lost") && n > allowed {
 			t.Errorf("%s = %d on a small workload", name, n)
 		}
 	}
