@@ -191,7 +191,8 @@ func TestChecks(t *testing.T) {
 		"sound":            {func(*CheckInput) {}, nil, nil},
 		"closure":          {func(in *CheckInput) { v := int64(6.2e8); in.UsageNs = &v }, []string{CheckClosure}, nil},
 		"within bracket":   {func(in *CheckInput) { v := int64(6.2e8); in.UsageNs = &v; in.BracketNs = 4e6 }, nil, nil},
-		"schedstat run":    {func(in *CheckInput) { in.Threads[1].SchedstatRunNs = u64(3.1e8) }, []string{CheckSchedstatRun}, nil},
+		"schedstat run":    {func(in *CheckInput) { in.Threads[1].SchedstatRunNs = u64(3.1e8) }, []string{CheckCharged, CheckSchedstatRun}, nil},
+		"wall":             {func(in *CheckInput) { in.Threads[1].OnCPUWallNs += 1e7; in.Threads[1].RunQueueNs -= 1e7 }, []string{CheckSchedstatRun, CheckSchedstatWait}, nil},
 		"schedstat wait":   {func(in *CheckInput) { in.Threads[1].SchedstatWaitNs = u64(0) }, []string{CheckSchedstatWait}, nil},
 		"many samples":     {func(in *CheckInput) { in.Samples = 900 }, []string{CheckSamplesExpected}, nil},
 		"few samples":      {func(in *CheckInput) { in.Samples = 400 }, []string{CheckSamplesExpected}, nil},
@@ -203,16 +204,16 @@ func TestChecks(t *testing.T) {
 			for i := range in.Threads {
 				in.Threads[i].SchedstatRunNs, in.Threads[i].SchedstatWaitNs = nil, nil
 			}
-		}, nil, []string{CheckSchedstatRun, CheckRunOffset, CheckSchedstatWait, CheckWaitOffset}},
+		}, nil, []string{CheckCharged, CheckSchedstatRun, CheckRunOffset, CheckSchedstatWait, CheckWaitOffset}},
 		"no threads": {func(in *CheckInput) { in.Threads = nil }, nil, []string{CheckAccountCloses, CheckClosure, CheckWallCharged,
-			CheckSchedstatRun, CheckRunOffset, CheckSchedstatWait, CheckWaitOffset, CheckSamplesExpected}},
+			CheckCharged, CheckSchedstatRun, CheckRunOffset, CheckSchedstatWait, CheckWaitOffset, CheckSamplesExpected}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := sound()
 			c.change(&in)
 			checks := Checks(in)
-			if len(checks) != 8 {
-				t.Errorf("%d checks, want 8", len(checks))
+			if len(checks) != 9 {
+				t.Errorf("%d checks, want 9", len(checks))
 			}
 			for _, k := range checks {
 				wantAbsent := slices.Contains(c.absent, k.Name)

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
@@ -145,43 +146,48 @@ func (a *agentClient) check(ctx context.Context) error {
 	return nil
 }
 
-// toAgent converts an instant of ours to the agent's clock.
-func (a *agentClient) toAgent(monoNs int64) uint64 {
-	return uint64(monoNs + a.clock.get(a.bootID))
+// wake lets an agent that was away be found again: it ends the wait between
+// attempts to connect and gives one of them a moment.
+func (a *agentClient) wake(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, min(a.cfg.CallTimeout, 300*time.Millisecond))
+	defer cancel()
+	if a.conn.GetState() == connectivity.Ready {
+		return
+	}
+	a.conn.ResetConnectBackoff()
+	a.conn.Connect()
+	tried := false
+	for state := a.conn.GetState(); state != connectivity.Ready; state = a.conn.GetState() {
+		tried = tried || state == connectivity.Connecting
+		if tried && state == connectivity.TransientFailure || !a.conn.WaitForStateChange(ctx, state) {
+			return
+		}
+	}
 }
 
-// toOurs converts back.
-func (a *agentClient) toOurs(agentNs uint64) int64 {
-	return int64(agentNs) - a.clock.get(a.bootID)
-}
-
-// start arms the opening edge at an instant of ours and returns the instant it
-// was armed for.
+// start arms the opening edge at an instant of the agent's clock and returns
+// the instant it was armed for.
 func (a *agentClient) start(ctx context.Context, step string, at int64, planned, expires time.Duration) (int64, error) {
 	r, err := call(ctx, a, func(ctx context.Context) (*rungv1.StartStepResponse, error) {
 		return a.api.StartStep(ctx, &rungv1.StartStepRequest{
 			Run: a.run, Step: step, Targets: a.cfg.Targets,
-			AtMonoNs: a.toAgent(at), BootId: a.clock.bootID,
+			AtMonoNs: uint64(at), BootId: a.clock.bootID,
 			PlannedNs: uint64(planned), ExpiresAfterNs: uint64(expires),
 		})
 	})
 	if err != nil {
 		return 0, err
 	}
-	return a.toOurs(r.GetAtMonoNs()), nil
+	return int64(r.GetAtMonoNs()), nil
 }
 
-// end arms the closing edge; at 0 closes the window as soon as it can be.
-func (a *agentClient) end(ctx context.Context, step string, at int64) (int64, error) {
-	req := &rungv1.EndStepRequest{Run: a.run, Step: step, BootId: a.clock.bootID}
-	if at != 0 {
-		req.AtMonoNs = a.toAgent(at)
-	}
-	r, err := call(ctx, a, func(ctx context.Context) (*rungv1.EndStepResponse, error) { return a.api.EndStep(ctx, req) })
-	if err != nil {
-		return 0, err
-	}
-	return a.toOurs(r.GetAtMonoNs()), nil
+// end arms the closing edge at an instant of the agent's clock; 0 closes the
+// window as soon as it can be.
+func (a *agentClient) end(ctx context.Context, step string, at int64) error {
+	_, err := call(ctx, a, func(ctx context.Context) (*rungv1.EndStepResponse, error) {
+		return a.api.EndStep(ctx, &rungv1.EndStepRequest{Run: a.run, Step: step, AtMonoNs: uint64(at), BootId: a.clock.bootID})
+	})
+	return err
 }
 
 // fetch brings the records and profiles of a step that was ended.

@@ -59,10 +59,11 @@ func (a *fakeAgent) serve(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	a.address = "unix://" + path
-	a.server = grpc.NewServer()
-	rungv1.RegisterAgentServer(a.server, a)
-	go func() { _ = a.server.Serve(ln) }()
-	t.Cleanup(a.server.Stop)
+	server := grpc.NewServer()
+	a.server = server
+	rungv1.RegisterAgentServer(server, a)
+	go func() { _ = server.Serve(ln) }()
+	t.Cleanup(server.Stop)
 }
 
 func (a *fakeAgent) stamp() *rungv1.ClockStamp {
@@ -165,18 +166,20 @@ func TestAgentOnAnotherClock(t *testing.T) {
 	o := runSteps(t, agentConfigFor(t, a, twoSteps[0]), Hooks{})[0]
 	start := a.starts[o.Result.Name]
 	off := int64(start.AtMonoNs) - int64(time.Hour) - int64(o.Result.WindowStartMonoNs)
-	if start.BootId != "another-boot" || max(off, -off) > int64(20*time.Millisecond) {
+	if start.BootId != "another-boot" || max(off, -off) > int64(100*time.Millisecond) {
 		t.Errorf("edge is off by %v; boot %q", time.Duration(off), start.BootId)
 	}
-	if len(o.Agent) != 1 || hasWarning(o.Result, "differs") {
+	if len(o.Agent) != 1 || hasWarning(o.Result, "begins") {
 		t.Errorf("%d records, warnings %q", len(o.Agent), o.Result.Warnings)
 	}
 }
 
 func TestAgentKilledInMidStep(t *testing.T) {
 	a := startAgent(t)
-	c := agentConfigFor(t, a, Step{Index: 1, OfferedHz: 100, Duration: 900 * time.Millisecond}, twoSteps[1])
-	time.AfterFunc(MinLead+150*time.Millisecond, a.server.Stop)
+	s := startService(t, GRPCStream, "127.0.0.1:0")
+	c := testConfig(s, Step{Index: 1, OfferedHz: 100, Duration: 900 * time.Millisecond}, twoSteps[1])
+	c.Agent = &AgentConfig{Address: a.address, Targets: []string{"arm"}}
+	s.at(15, c, a.server.Stop)
 	outs, sum, err := tryRun(t, c, Hooks{})
 	if err != nil || len(outs) != 2 || len(sum.Void) != 0 {
 		t.Fatalf("%v; %+v", err, sum)
@@ -277,7 +280,7 @@ func TestArmDiesUnderAnAgent(t *testing.T) {
 	s := startService(t, GRPCUnary, "127.0.0.1:0")
 	c := testConfig(s, Step{Index: 1, OfferedHz: 100, Duration: 30 * time.Second})
 	c.Agent = &AgentConfig{Address: a.address, Targets: []string{"arm"}}
-	time.AfterFunc(MinLead+300*time.Millisecond, s.kill)
+	s.at(30, c, s.kill)
 	r := runSteps(t, c, Hooks{})[0].Result
 	if end := a.ends[r.Name]; r.Void == "" || end == nil || end.AtMonoNs != 0 {
 		t.Errorf("void %q, EndStep %v", r.Void, end)

@@ -26,6 +26,8 @@ type service struct {
 	requests atomic.Int64
 
 	delay  atomic.Int64 // ns per request
+	after  atomic.Int64 // the request at whose arrival then is called
+	then   func()
 	fail   atomic.Int64 // of each so many requests, one fails
 	frozen atomic.Pointer[chan struct{}]
 
@@ -106,9 +108,21 @@ func (s *service) thaw() {
 	}
 }
 
+// at calls f when the n-th request after preflight arrives. It returns a channel
+// that is closed when f has ended. Set before the run.
+func (s *service) at(n int, c Config, f func()) <-chan struct{} {
+	done := make(chan struct{})
+	s.then = func() { f(); close(done) }
+	s.after.Store(int64(max(c.Connections, c.Streams) + n))
+	return done
+}
+
 // turn is what happens to one request: false when it shall fail.
 func (s *service) turn() bool {
 	n := s.requests.Add(1)
+	if n == s.after.Load() {
+		go s.then()
+	}
 	if c := s.frozen.Load(); c != nil {
 		<-*c
 	}
@@ -210,6 +224,9 @@ func tryRun(t testing.TB, c Config, h Hooks) ([]Outcome, Summary, error) {
 
 func eachProtocol(t *testing.T, f func(t *testing.T, p Protocol)) {
 	for _, p := range Protocols() {
-		t.Run(string(p), func(t *testing.T) { f(t, p) })
+		t.Run(string(p), func(t *testing.T) {
+			t.Parallel() // tests wait more than they work
+			f(t, p)
+		})
 	}
 }

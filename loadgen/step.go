@@ -54,6 +54,9 @@ func (d *driver) step(ctx context.Context, s Step) (Outcome, error) {
 		r.Void = fmt.Sprintf("not connected: %s at %s: %v", d.cfg.Protocol, endpoint(d.cfg), err)
 		return Outcome{Step: s, Result: r}, nil
 	}
+	if d.agent != nil {
+		d.agent.wake(ctx)
+	}
 	p := d.newPlan(s)
 	session, err := d.beginWindow(ctx, &p, &r)
 	if err != nil {

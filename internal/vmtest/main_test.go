@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -34,6 +35,8 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"--file", payload + ":w/a", "--", payload}, "GUEST an absolute path"},
 		{[]string{"--file", "no-such-file", "--", payload}, "--file no-such-file"},
 		{[]string{"--", "no-such-payload"}, "no-such-payload: no such file here"},
+		{[]string{"--arch", otherArch(), "--", os.Args[0]}, "build it with GOARCH=" + otherArch()},
+		{[]string{"--", "main_test.go"}, "main_test.go: neither an executable nor a script"},
 		{[]string{"gate", "extra"}, "unknown command \"extra\""},
 		{[]string{"gate", "--arch", "mips"}, "unknown architecture"},
 	} {
@@ -87,6 +90,14 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// otherArch is one for which this test is not built.
+func otherArch() string {
+	if runtime.GOARCH == "arm64" {
+		return "amd64"
+	}
+	return "arm64"
+}
+
 func executable(t *testing.T) string {
 	t.Helper()
 	p := filepath.Join(t.TempDir(), "payload")
@@ -119,6 +130,7 @@ func TestMachine(t *testing.T) {
 			probe, "-caps", "agent", "-sysctl", "kernel.kptr_restrict=2", "-lockdown", "confidentiality"}, 0, "[confidentiality]", ""},
 		{"none", []string{"--caps", "none", "--", probe, "-caps", "none"}, 0, "CapBnd       none", ""},
 		{"status passed on", []string{"--caps", "none", "--", probe, "-caps", "agent"}, 1, "CapEff       none", "CapEff is none, expected"},
+		{"busybox", []string{"--", "/bin/sh", "-c", "cat >/tmp/x <<. && cat /tmp/x && exit 7\nhello\n."}, 7, "hello\n", ""},
 		{"nothing to run", []string{"--", "/w/nothing"}, 1, "", "in the guest: start /w/nothing: no such file"},
 		{"bad sysctl", []string{"--sysctl", "kernel.nothing=1", "--", probe}, exitNoGuest, "", "sysctl kernel.nothing=1: open"},
 		{"panic", []string{"--append", "rdinit=/nothing", "--", probe}, exitNoGuest, "", "Kernel panic"},

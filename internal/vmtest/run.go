@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"debug/elf"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -34,8 +36,9 @@ func newRunCommand(stdout, stderr io.Writer) *cobra.Command {
 		Short: "Run a static program as root in a virtual machine with a stock Debian kernel",
 		Long: `Run a static program as root in a virtual machine with a stock Debian kernel,
 and pass on what it prints and its exit status. The guest has no network and no
-disk. PAYLOAD is a file of this host, copied to ` + wire.PayloadDir + ` in the guest, or the absolute
-path of something that --file put there, or of busybox (/bin/sh).
+disk. PAYLOAD is a static executable or a script of this host, copied to ` + wire.PayloadDir + ` in the
+guest; or a path below /bin, where the guest has busybox; or the absolute path of
+what --file put there.
 
 Exit status: the payload's; 124 when --timeout ended it; 125 when the guest
 panicked; 2 when the command line is wrong or the host lacks something.
@@ -117,13 +120,45 @@ func (o *runOptions) plan() (wire.Plan, []machine.File, error) {
 		return plan, nil, fmt.Errorf("--caps: %w", err)
 	}
 	argv := append([]string(nil), o.argv...)
-	switch info, err := os.Stat(argv[0]); {
-	case err == nil && info.Mode().IsRegular():
+	if _, err := os.Stat(argv[0]); err == nil && !strings.HasPrefix(argv[0], "/bin/") {
+		if err := runsOn(argv[0], o.arch); err != nil {
+			return plan, nil, fmt.Errorf("payload %s: %w", argv[0], err)
+		}
 		files = append(files, machine.File{Host: argv[0]})
 		argv[0] = wire.PayloadDir + "/" + filepath.Base(argv[0])
-	case !filepath.IsAbs(argv[0]):
+	} else if !filepath.IsAbs(argv[0]) {
 		return plan, nil, fmt.Errorf("payload %s: no such file here, and not an absolute path in the guest", argv[0])
 	}
 	plan.Payloads = []wire.Payload{{Name: filepath.Base(argv[0]), Argv: argv, Env: o.env, Caps: caps}}
 	return plan, files, nil
+}
+
+// machines in ELF headers, by Debian's names.
+var machines = map[string]elf.Machine{"arm64": elf.EM_AARCH64, "amd64": elf.EM_X86_64}
+
+// runsOn says why a guest of that architecture cannot run a file: it is built
+// for another, or needs a dynamic loader. A script can.
+func runsOn(file, arch string) error {
+	data, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer data.Close()
+	var magic [2]byte
+	if _, err := io.ReadFull(data, magic[:]); err == nil && string(magic[:]) == "#!" {
+		return nil
+	}
+	exe, err := elf.NewFile(data)
+	if err != nil {
+		return fmt.Errorf("neither an executable nor a script: %w", err)
+	}
+	if want := machines[arch]; exe.Machine != want {
+		return fmt.Errorf("built for %v, the guest is %s: build it with GOARCH=%s", exe.Machine, arch, arch)
+	}
+	for _, p := range exe.Progs {
+		if p.Type == elf.PT_INTERP {
+			return fmt.Errorf("needs a dynamic loader, which the guest has not: build it with CGO_ENABLED=0")
+		}
+	}
+	return nil
 }

@@ -23,13 +23,14 @@ func TestParseReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]Shares{"rest-h1": {
-		Samples: 40,
-		Layers:  map[string]float64{"syscalls": 0.625, "interrupt": 0.125, "codec": 0.125, "missing stack": 0.125},
+		Samples:      40,
+		Layers:       map[string]float64{"syscalls": 0.625, "interrupt": 0.125, "codec": 0.125},
+		Unattributed: 0.125,
 	}}
 	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-12)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	const line = "rest-h1: 40 samples, syscalls 62.5 %, codec 12.5 %, interrupt 12.5 %, missing stack 12.5 %"
+	const line = "rest-h1: 40 samples, syscalls 62.5 %, codec 12.5 %, interrupt 12.5 %, unattributed 12.5 %"
 	if text := Describe(got); text != line {
 		t.Errorf("got  %s\nwant %s", text, line)
 	}
@@ -48,25 +49,31 @@ func TestParseReport(t *testing.T) {
 }
 
 func TestAlike(t *testing.T) {
-	arm := func(share, samples float64) map[string]Shares {
-		return map[string]Shares{"a": {Layers: map[string]float64{"interrupt": share}, Samples: samples}}
+	arm := func(interrupt, syscalls, other, unattributed float64) map[string]Shares {
+		return map[string]Shares{"a": {
+			Layers:       map[string]float64{"interrupt": interrupt, "syscalls": syscalls, "other": other},
+			Unattributed: unattributed, Samples: 1000,
+		}}
 	}
+	usual := arm(0.15, 0.55, 0.01, 0.01)
 	for _, c := range []struct {
-		a, b map[string]Shares
+		b    map[string]Shares
 		want string
 	}{
-		{arm(0.20, 5000), arm(0.22, 5000), ""},
-		{arm(0.20, 5000), arm(0.27, 5000), "more than 6.0 points"},
-		{arm(0.50, 100), arm(0.80, 100), ""}, // too few samples to tell
-		{arm(0.02, 1e6), arm(0.06, 1e6), ""},
-		{arm(0.10, 1e6), arm(0.16, 1e6), "more than 5.0 points"},
-		{arm(0.10, 1000), arm(0, 1000), "interrupt is 10.0 % and 0.0 %"}, // what hidden symbols would do
-		{arm(0, 1000), arm(0, 1000), "interrupt is 0.0 % and 0.0 %"},
-		{arm(0.1, 1000), nil, "in one demo only"},
+		{usual, ""},
+		{arm(0.30, 0.45, 0, 0), ""},
+		{arm(0, 0.70, 0, 0), "a: interrupt is 15.0 % and 0.0 %"}, // what hidden symbols would do
+		{arm(0.009, 0.55, 0, 0), "a: interrupt is 15.0 % and 0.9 %"},
+		{arm(0.40, 0.20, 0, 0), "a: interrupt is 15.0 % and 40.0 %; a: syscalls is 55.0 % and 20.0 %"},
+		{arm(0.15, 0.50, 0.03, 0.03), "a: 2.0 % and 6.0 % are in no layer"},
+		{nil, "a is in one demo only"},
 	} {
-		err := Alike("interrupt", c.a, c.b)
-		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("Alike(%v, %v) = %v, want %q", c.a, c.b, err, c.want)
+		got := ""
+		if err := Alike([]string{"interrupt", "syscalls"}, usual, c.b); err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("against %v: got %q, want %q", c.b, got, c.want)
 		}
 	}
 }
