@@ -65,7 +65,7 @@ func threadsOf(t *testing.T, p *Profiler, s Slot, id uint32) map[uint32]Thread {
 	}
 	byTid := map[uint32]Thread{}
 	for _, th := range list {
-		if got := th.OnCPUWallNs + th.RunQueueNs + th.BlockedNs() + th.StoppedNs; within(got, th.LifetimeNs, 2000) != nil {
+		if got := th.OnCPUWallNs + th.RunQueueNs + th.ThrottledNs + th.BlockedNs() + th.StoppedNs; within(got, th.LifetimeNs, 2000) != nil {
 			t.Errorf("thread %d %s: states sum to %d ns, lifetime is %d ns: %+v", th.Tid, th.Comm, got, th.LifetimeNs, th)
 		}
 		byTid[th.Tid] = th
@@ -329,7 +329,7 @@ func TestCgroupSubtree(t *testing.T) {
 			t.Errorf("child %d is missing from the account", i)
 			continue
 		}
-		if th.OnCPUWallNs < truths[i].CPUNs*98/100 || th.OnCPUWallNs == 0 {
+		if th.OnCPUWallNs+5e6 < truths[i].CPUNs*98/100 || th.OnCPUWallNs == 0 {
 			t.Errorf("child %d on-CPU %d ns, its own clock says %d", i, th.OnCPUWallNs, truths[i].CPUNs)
 		}
 	}
