@@ -1,0 +1,73 @@
+# Rung's tasks. `make help` lists them; `make demo` and `make test` work as the
+# first command on a new machine with Go and make.
+
+GO          ?= go
+STATICCHECK  = honnef.co/go/tools/cmd/staticcheck@v0.7.0
+VERSION     ?= $(shell git describe --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS      = -s -w -X main.version=$(VERSION)
+GOBUILD      = CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)'
+FUZZTIME    ?= 5s
+# Flags for `rung demo`, as in: make demo DEMOFLAGS='--arms grpc-unary --json'
+DEMOFLAGS   ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help build dist demo check test race test-vm lint fmt generate fuzz image clean linux
+
+help: ## List the tasks
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## Build the static binary build/rung for this machine's architecture
+	$(GOBUILD) -o build/rung ./cmd/rung
+
+dist: ## Build the static binaries for linux/amd64 and linux/arm64
+	GOOS=linux GOARCH=amd64 $(GOBUILD) -o build/rung-linux-amd64 ./cmd/rung
+	GOOS=linux GOARCH=arm64 $(GOBUILD) -o build/rung-linux-arm64 ./cmd/rung
+
+demo: linux build ## Profile the bundled arms step by step (root, about 2.5 minutes)
+	build/rung demo $(DEMOFLAGS)
+
+check: linux build ## Say what this machine lacks
+	build/rung check
+
+test: ## Run the tests; those of the kernel side and of cgroups need root and skip without
+	$(GO) test ./...
+
+race: ## Run the tests under the race detector (needs a C compiler)
+	CGO_ENABLED=1 $(GO) test -race -short ./...
+
+test-vm: ## Run the kernel tests and a small demo on a stock arm64 kernel under lockdown
+	$(GO) run ./internal/vmtest gate
+
+lint: ## gofmt, go vet and staticcheck
+	@unformatted=$$(gofmt -l .); \
+		if [ -n "$$unformatted" ]; then echo "not formatted (run: make fmt):"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	GOOS=linux GOARCH=arm64 $(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+
+fmt: ## Format the Go code
+	gofmt -w .
+
+generate: ## Make generated code anew: API, payload, BPF objects (needs clang, llvm, libbpf-dev)
+	@for tool in clang llvm-strip; do command -v $$tool >/dev/null || \
+		{ echo "make generate: $$tool is missing; on Debian: apt-get install clang llvm libbpf-dev" >&2; exit 1; }; done
+	@[ -e /usr/include/bpf/bpf_helpers.h ] || \
+		{ echo "make generate: bpf/bpf_helpers.h is missing; on Debian: apt-get install libbpf-dev" >&2; exit 1; }
+	$(GO) run ./internal/protogen $$(find api arms -name '*.proto' | sort)
+	$(GO) generate ./...
+
+fuzz: ## Run every fuzz target for FUZZTIME (5s each)
+	@set -e; for file in $$(grep -rl --include='*_test.go' '^func Fuzz' . | sort); do \
+		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/p' $$file); do \
+			echo "fuzz $$(dirname $$file) $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5s $$(dirname $$file); \
+		done; done
+
+image: ## Build the container image (needs docker)
+	docker build --build-arg VERSION=$(VERSION) -t rung:$(VERSION) .
+
+clean: ## Remove what was built
+	rm -rf build
+
+linux:
+	@[ "$$(uname -s)" = Linux ] || { echo "rung: needs Linux, found $$(uname -s); run it in a Linux machine or VM, kernel 6.1 or newer" >&2; exit 2; }

@@ -1,0 +1,133 @@
+package profile
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/rungprof/rung/agent/symbol"
+	"github.com/rungprof/rung/agent/syscalls"
+	"github.com/rungprof/rung/bpf"
+)
+
+// stack names the frames of a sample, leaf first, and counts its losses.
+func (b *builder) stack(s bpf.Sample) []*profile.Location {
+	st, ok := bpf.Stack{}, false
+	if s.StackHash != 0 {
+		st, ok = b.in.Stack(s.StackHash)
+	}
+	if !ok {
+		b.stats.LostStack += s.Count
+		return []*profile.Location{b.table.pseudo(RungMapping, LostStack)}
+	}
+
+	var kernel, user []uint64 // leaf first
+	truncated := st.KernelTruncated || st.UserTruncated
+	for _, f := range st.Frames {
+		switch f.Kind {
+		case bpf.FrameKernel:
+			kernel = append(kernel, f.Value)
+		case bpf.FrameNative:
+			user = append(user, f.Value)
+		case bpf.FrameError: // the walk ended early
+			truncated = true
+		}
+	}
+	var locs []*profile.Location
+	inKernel := s.InKernel || len(kernel) > 0
+	if inKernel {
+		locs = b.kernelPart(s, kernel)
+	}
+	locs = append(locs, b.userPart(s, user, inKernel)...)
+	if len(user) == 0 {
+		b.stats.MissingStack += s.Count
+		locs = append(locs, b.table.pseudo(RungMapping, MissingStack))
+	}
+	if truncated {
+		b.stats.Truncated += s.Count
+		locs = append(locs, b.table.pseudo(RungMapping, Truncated))
+	}
+	return locs
+}
+
+// userPart names user frames. A caller's frame holds the address it returns
+// to, which may already belong to the next statement or function: it is looked
+// up one byte before. So is the address after a system call instruction. Where
+// the thread was interrupted or faulted, the address is that of the
+// instruction itself.
+func (b *builder) userPart(s bpf.Sample, addrs []uint64, inKernel bool) []*profile.Location {
+	if len(addrs) == 0 {
+		return nil
+	}
+	p := b.process(s.Tgid)
+	if p == nil {
+		b.stats.NoProcess += s.Count
+	}
+	var locs []*profile.Location
+	var lost symbol.Losses
+	for i, addr := range addrs {
+		exact := i == 0 && !(inKernel && s.Syscall >= 0)
+		if !exact && addr > 0 {
+			addr--
+		}
+		loc := symbol.Location{
+			Mapping: symbol.Mapping{File: "[unmapped]"}, Address: addr, Loss: symbol.UnknownMapping,
+			Lines: []symbol.Line{{Function: fmt.Sprintf("[unknown] [unmapped]+%#x", addr)}},
+		}
+		if p != nil {
+			loc = p.Lookup(addr)
+		}
+		lost[loc.Loss] = s.Count
+		locs = append(locs, b.table.user(loc))
+	}
+	lost[symbol.Named] = 0
+	for i, n := range lost {
+		b.stats.User[i] += n
+	}
+	return locs
+}
+
+// kernelPart names kernel frames and puts the pseudo-frames between them.
+func (b *builder) kernelPart(s bpf.Sample, addrs []uint64) []*profile.Location {
+	names := make([]string, len(addrs)) // leaf first
+	unnamed := false
+	for i, addr := range addrs {
+		if i > 0 && addr > 0 {
+			addr-- // a return address, as in userPart
+		}
+		names[i] = b.kernelName(addr)
+		unnamed = unnamed || names[i] == UnknownKernel
+	}
+	if unnamed {
+		b.stats.UnnamedKernel += s.Count
+	}
+	entry, interrupt := classify(names)
+	if s.Syscall >= 0 {
+		entry = "syscall:" + syscalls.NameFor(b.in.Arch, s.Syscall)
+	}
+	var locs []*profile.Location
+	for i, name := range names {
+		locs = append(locs, b.table.kernel(name))
+		if i == interrupt && entry != entryInterrupt {
+			locs = append(locs, b.table.pseudo(EntryMapping, entryInterrupt))
+		}
+	}
+	return append(locs, b.table.pseudo(EntryMapping, entry))
+}
+
+func (b *builder) kernelName(addr uint64) string {
+	name, ok := b.kernel[addr]
+	if !ok {
+		var err error
+		if b.in.Kernel == nil {
+			name = UnknownKernel
+		} else if name, _, err = b.in.Kernel.KernelName(addr); err != nil || name == "" || strings.HasPrefix(name, "0x") {
+			name = UnknownKernel // %pS prints the number where it has no name
+		} else {
+			name = symbol.Printable(name)
+		}
+		b.kernel[addr] = name
+	}
+	return name
+}

@@ -1,0 +1,30 @@
+// Package syscalls tells the name of a Linux system call from its number, on
+// amd64 and arm64. Names are the kernel's own and alike on both.
+package syscalls
+
+import (
+	"runtime"
+	"strconv"
+)
+
+//go:generate go run gen.go
+
+// Name returns the name of call nr on the running architecture, such as
+// "write", or "syscall_451" for a number the table lacks.
+func Name(nr int32) string { return NameFor(runtime.GOARCH, nr) }
+
+// NameFor is Name for the architecture that Go calls arch. Only "amd64" and
+// "arm64" have a table.
+func NameFor(arch string, nr int32) string {
+	var table []string
+	switch arch {
+	case "amd64":
+		table = amd64Names[:]
+	case "arm64":
+		table = arm64Names[:]
+	}
+	if nr >= 0 && int(nr) < len(table) && table[nr] != "" {
+		return table[nr]
+	}
+	return "syscall_" + strconv.FormatInt(int64(nr), 10)
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rungprof/rung/agent"
+	"github.com/rungprof/rung/bpf"
+)
+
+// defaultAgentAddress is below /run, which only root can write: no other user
+// can put a socket of his own there first.
+const defaultAgentAddress = "unix:///run/rung.sock"
+
+// agentOptions are the flags of `rung agent`.
+type agentOptions struct {
+	listen  string
+	targets []string
+	rateHz  uint32
+}
+
+func newAgentCommand() *cobra.Command {
+	options := agentOptions{}
+	cmd := &cobra.Command{
+		Use:   "agent --target NAME=cgroup:/path [--target …]",
+		Short: "Measure targets of this host over windows that a load driver opens",
+		Long: `Measures cgroups and process trees of this host over windows that 'rung load'
+or another driver opens and closes through the agent's API, and keeps the
+records of the last 64 steps until they are fetched.
+
+A target is a cgroup with all its descendants, by its path below the root of
+the v2 hierarchy, or a process with all its descendants:
+
+  NAME=cgroup:/kubepods/pod1234
+  NAME=pid:4711
+
+A process tree has no CPU, quota or memory counters of its own: name its
+cgroup where there is one. Targets must not share threads.
+
+Needs Linux 6.1 with BTF, and the capabilities BPF, PERFMON, SYS_PTRACE,
+DAC_READ_SEARCH, CHECKPOINT_RESTORE and SYSLOG, or root; 'rung check' says what
+is missing. Stops cleanly at SIGTERM and SIGINT.`,
+		Example: `  rung agent --target web=cgroup:/system.slice/web.service
+  rung agent --listen unix:///tmp/rung.sock --rate 999 --target jvm=pid:4711`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runAgent(cmd.Context(), options, cmd.ErrOrStderr())
+		},
+	}
+	cmd.Flags().StringVar(&options.listen, "listen", defaultAgentAddress,
+		"address of the API: unix:///path (a socket of mode 0600) or tcp://127.0.0.1:port (open to every user of this host)")
+	cmd.Flags().StringArrayVar(&options.targets, "target", nil,
+		"target to measure, as NAME=cgroup:/path or NAME=pid:N; may be repeated, up to 64 times")
+	cmd.Flags().Uint32Var(&options.rateHz, "rate", agent.DefaultRateHz,
+		"on-CPU samples per second of CPU time, 1 to 9999; each costs the target about 3 µs")
+	return cmd
+}
+
+// runAgent serves until the context ends, and says on stderr when it is ready.
+func runAgent(ctx context.Context, options agentOptions, stderr io.Writer) error {
+	config := agent.Config{RateHz: options.rateHz, Log: slog.New(slog.NewTextHandler(stderr, nil))}
+	for _, text := range options.targets {
+		target, err := agent.ParseTarget(text)
+		if err != nil {
+			return exitError{exitUsage, err}
+		}
+		config.Targets = append(config.Targets, target)
+	}
+	if err := config.Validate(); err != nil {
+		return exitError{exitUsage, err}
+	}
+	listener, err := agent.Listen(options.listen)
+	if err != nil {
+		return exitError{exitUsage, err}
+	}
+	defer listener.Close()
+
+	kernel, err := bpf.Load(bpf.Options{RateHz: options.rateHz})
+	if err != nil {
+		var missing *bpf.MissingError
+		if errors.As(err, &missing) {
+			return exitError{exitUsage, err}
+		}
+		return err
+	}
+	defer kernel.Close()
+	a, err := agent.New(config, kernel)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(stderr, "rung agent: listening on %s\n", agent.Address(listener))
+	if err := agent.Serve(ctx, listener, a); err != nil {
+		return fmt.Errorf("serve %s: %w", options.listen, err)
+	}
+	return nil
+}

@@ -1,0 +1,249 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rungprof/rung/agent/cgroup"
+	"github.com/rungprof/rung/report"
+)
+
+// liveDemo is a small demo on this machine, in a process of its own.
+type liveDemo struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	output string
+	stdout bytes.Buffer
+	lines  chan string // of stderr
+	seen   []string
+}
+
+// startDemo runs a demo of the arms at 100 and 200 requests per second.
+func startDemo(t *testing.T, arms string, flags ...string) *liveDemo {
+	t.Helper()
+	if err := missingError(thisHost().requirements()); err != nil {
+		t.Skipf("a demo needs what this host lacks: %v", err)
+	}
+	d := &liveDemo{t: t, output: filepath.Join(t.TempDir(), "demo"), lines: make(chan string, 1000)}
+	args := append([]string{"demo", "--arms", arms, "--rates", "100,200", "--duration", "1500ms", "--settle", "200ms",
+		"--warmup", "300ms", "--calibrate", "300ms", "--quota", "0.5", "--json", "--output", d.output}, flags...)
+	d.cmd = exec.Command(os.Args[0], args...)
+	d.cmd.Env = append(os.Environ(), asRung+"=1")
+	d.cmd.Stdout = &d.stdout
+	stderr, err := d.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(d.lines)
+		for scan := bufio.NewScanner(stderr); scan.Scan(); {
+			d.lines <- scan.Text()
+		}
+	}()
+	t.Cleanup(func() {
+		if d.cmd.ProcessState == nil {
+			d.cmd.Process.Kill()
+			d.cmd.Wait()
+		}
+	})
+	return d
+}
+
+// until reads stderr up to a line with the text.
+func (d *liveDemo) until(text string) {
+	d.t.Helper()
+	limit := time.After(60 * time.Second)
+	for {
+		select {
+		case line, ok := <-d.lines:
+			if !ok {
+				d.t.Fatalf("stderr ended without %q:\n%s", text, strings.Join(d.seen, "\n"))
+			}
+			d.seen = append(d.seen, line)
+			if strings.Contains(line, text) {
+				return
+			}
+		case <-limit:
+			d.t.Fatalf("no %q on stderr:\n%s", text, strings.Join(d.seen, "\n"))
+		}
+	}
+}
+
+// exit waits for the end, asserts the exit code and that nothing is left.
+func (d *liveDemo) exit(code int) string {
+	d.t.Helper()
+	for line := range d.lines {
+		d.seen = append(d.seen, line)
+	}
+	err := d.cmd.Wait()
+	stderr := strings.Join(d.seen, "\n")
+	if got := d.cmd.ProcessState.ExitCode(); got != code {
+		d.t.Errorf("exit %d (%v), want %d; stderr:\n%s", got, err, code, stderr)
+	}
+	roots, err := cgroup.Detect("/proc")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	for _, mount := range append([]string{roots.V2}, roots.V1["cpu"], roots.V1["cpuacct"]) {
+		if mount == "" {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(mount, d.cgroup())); !errors.Is(err, os.ErrNotExist) {
+			d.t.Errorf("cgroup %s is left in %s: %v", d.cgroup(), mount, err)
+		}
+	}
+	return stderr
+}
+
+func (d *liveDemo) cgroup() string { return fmt.Sprintf("%s%d", demoCgroupPrefix, d.cmd.Process.Pid) }
+
+// kill ends the child that runs the given subcommand.
+func (d *liveDemo) kill(subcommand string) {
+	d.t.Helper()
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", d.cmd.Process.Pid))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	for _, file := range files {
+		children, err := os.ReadFile(file)
+		if err != nil {
+			continue // a thread that ended
+		}
+		for _, child := range strings.Fields(string(children)) {
+			line, err := os.ReadFile("/proc/" + child + "/cmdline")
+			if argv := strings.Split(string(line), "\x00"); err != nil || len(argv) < 2 || argv[1] != subcommand {
+				continue
+			}
+			pid, err := strconv.Atoi(child)
+			if err == nil {
+				err = syscall.Kill(pid, syscall.SIGKILL)
+			}
+			if err != nil {
+				d.t.Fatal(err)
+			}
+			return
+		}
+	}
+	d.t.Fatalf("the demo has no child %s", subcommand)
+}
+
+func (d *liveDemo) result() report.Report {
+	d.t.Helper()
+	var r report.Report
+	if err := json.Unmarshal(d.stdout.Bytes(), &r); err != nil {
+		d.t.Fatalf("stdout is no report: %v\n%.400s", err, d.stdout.String())
+	}
+	return r
+}
+
+func TestLiveDemo(t *testing.T) {
+	// Another demo's lock: this one runs beside it and says so.
+	lock, err := os.OpenFile(lockPath, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Skipf("a demo needs root: %v", err)
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		t.Fatalf("lock %s: %v (does another demo run?)", lockPath, err)
+	}
+	d := startDemo(t, "grpc-unary")
+	d.until("grpc-unary: step 2 of 2 at 200/s")
+	stderr := d.exit(exitOK)
+	if !strings.Contains(stderr, "another demo runs on this host") {
+		t.Errorf("no warning of the other demo:\n%s", stderr)
+	}
+	r := d.result()
+	if len(r.Arms) != 1 || len(r.Arms[0].Steps) != 3 {
+		t.Fatalf("report: %d arms", len(r.Arms))
+	}
+	for _, s := range r.Arms[0].Steps[1:] {
+		if s.Layers == nil || s.Account == nil || s.DeliveredInWindow == 0 {
+			t.Errorf("step %s has no figures: %v", s.Name, s.Absent)
+		}
+	}
+	if r.Matched.RateHz == nil {
+		t.Errorf("no matched rate: %s", r.Matched.Reason)
+	}
+	for _, file := range []string{demoFile, demoMarkdown, demoJSON, "agent.log", "grpc-unary.log", "grpc-unary-load.log", "grpc-unary/run.json"} {
+		if info, err := os.Stat(filepath.Join(d.output, file)); err != nil || !info.Mode().IsRegular() {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+	again := startDemo(t, "grpc-unary", "--output", d.output)
+	if stderr := again.exit(exitUsage); !strings.Contains(stderr, d.output) || !strings.Contains(stderr, "not empty") {
+		t.Errorf("a second demo into the same directory: %s", stderr)
+	}
+}
+
+func TestLiveDemoArmDies(t *testing.T) {
+	d := startDemo(t, "grpc-unary")
+	d.until("step 1 of 2")
+	time.Sleep(300 * time.Millisecond)
+	d.kill("arm")
+	stderr := d.exit(exitFailure)
+	for _, want := range []string{"arm grpc-unary: signal: killed", "was started again", "01-100 is void"} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("stderr lacks %q:\n%s", want, stderr)
+		}
+	}
+	if steps := d.result().Arms[0].Steps; len(steps) != 3 || steps[2].DeliveredInWindow == 0 || len(steps[2].Flags) > 0 && steps[2].Flags[0].Kind == "void" {
+		t.Errorf("the step after the restart was not measured: %+v", steps)
+	}
+}
+
+func TestLiveDemoStopsOnVoid(t *testing.T) {
+	d := startDemo(t, "grpc-unary,grpc-stream", "--on-void", "stop")
+	d.until("step 1 of 2")
+	d.kill("arm")
+	if stderr := d.exit(exitFailure); !strings.Contains(stderr, "stopped after a void step") || strings.Contains(stderr, "grpc-stream: step") {
+		t.Errorf("stderr:\n%s", stderr)
+	}
+}
+
+func TestLiveDemoAgentDies(t *testing.T) {
+	d := startDemo(t, "grpc-unary")
+	d.until("step 1 of 2")
+	d.kill("agent")
+	stderr := d.exit(exitFailure)
+	for _, want := range []string{"agent: signal: killed", "02-200: no record"} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("stderr lacks %q:\n%s", want, stderr)
+		}
+	}
+	if steps := d.result().Arms[0].Steps; len(steps) != 3 || steps[2].DeliveredInWindow == 0 {
+		t.Errorf("the driver did not finish: %+v", steps)
+	}
+}
+
+func TestLiveDemoInterrupted(t *testing.T) {
+	d := startDemo(t, "grpc-unary")
+	d.until("step 1 of 2")
+	if err := d.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if stderr := d.exit(exitFailure); !strings.Contains(stderr, "interrupted") {
+		t.Errorf("stderr:\n%s", stderr)
+	}
+	if took := time.Since(began); took > 15*time.Second {
+		t.Errorf("took %v to end", took)
+	}
+}

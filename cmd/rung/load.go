@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	echov1 "github.com/rungprof/rung/arms/echo/v1"
+	"github.com/rungprof/rung/arms/payload"
+	"github.com/rungprof/rung/loadgen"
+)
+
+// loadOptions are the flags of rung load.
+type loadOptions struct {
+	config      loadgen.Config // all that a flag sets directly
+	protocol    string
+	onVoid      string
+	body        string
+	bodyFile    string
+	rates       []string
+	duration    time.Duration
+	warmupRate  float64
+	warmup      time.Duration
+	agent       string
+	agentTarget string
+	out         string
+	calibrate   time.Duration
+	json        bool
+	args        []string
+}
+
+func newLoadCommand() *cobra.Command {
+	var o loadOptions
+	cmd := &cobra.Command{
+		Use:   "load --protocol PROTOCOL --address HOST:PORT (--rates R1,R2,… | --calibrate D)",
+		Short: "Drive a service up a ladder of offered rates, in an open loop",
+		Long: `Drive a running service through steps of rising offered load over persistent
+connections, and write what was offered, sent and got to a run directory. With
+--agent, an agent's window follows each step and its record and profile are kept
+beside the client's figures.
+
+Requests follow an absolute schedule whatever the service does: one that is late
+is sent at once, one above --max-in-flight is counted as overflow and never
+sent. A step's window is [first send + settle, last send].
+
+On stdout a line '#RUNG-STEP {…}' marks each edge of each window, and --json adds
+the results as one JSON object at the end. Progress goes to stderr.
+
+An agent that cannot be reached does not stop the run: the steps it missed carry
+a warning that begins with "missing:", which the summary repeats, and the exit
+code stays 0. An agent that answers with a refusal (another run holds the
+target) ends the run before that step is driven. Exit codes: 0 all steps are
+sound; 1 a step is void, or the run did not end; 2 wrong flags.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.args = os.Args[1:]
+			return runLoad(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f, c := cmd.Flags(), &o.config
+	f.StringVar(&o.protocol, "protocol", "", "what the service speaks: rest-h1, rest-h2c, grpc-unary or grpc-stream")
+	f.StringVar(&c.Address, "address", "", "`HOST:PORT` of the service")
+	f.StringVar(&c.Path, "path", "/echo", "path of the rest protocols, which POST to it")
+	f.StringVar(&c.ContentType, "content-type", "application/json", "content type of the rest protocols")
+	f.StringVar(&c.Method, "method", "", "gRPC method, /package.Service/Method (default SayHello or Chat of the bundled arms)")
+	f.StringVar(&o.body, "body", string(payload.Realistic), "body tier: tiny (16 B of JSON, 7 B of protobuf) or realistic (1,309 B, 1,025 B)")
+	f.StringVar(&o.bodyFile, "body-file", "", "`FILE` whose bytes are the body, instead of a tier; for gRPC an encoded message without its prefix")
+	f.IntVar(&c.ReplyLength, "reply-length", 0, "`bytes` a reply must have, else it counts as bad_body; 0 accepts any")
+	f.StringVar(&c.Arm, "arm", "arm", "`NAME` of the arm in the results")
+	f.StringVar(&c.Run, "run", "", "id of the run (default from arm and time)")
+	f.StringSliceVar(&o.rates, "rates", nil, "offered rates of the steps, requests per second, above 0 to 1e7, in their order")
+	f.DurationVar(&o.duration, "duration", 10*time.Second, "length of a step's schedule, above --settle to 24h")
+	f.DurationVar(&c.Settle, "settle", loadgen.DefaultSettle, "head of each step left out of its window, 0 to 1h")
+	f.DurationVar(&c.Gap, "gap", loadgen.DefaultGap, "pause after each step, 0 to 1h")
+	f.Float64Var(&o.warmupRate, "warmup-rate", 0, "offered rate of the warm-up step (default the first of --rates)")
+	f.DurationVar(&o.warmup, "warmup", 0, "length of the warm-up step, which is marked and kept as step 00; 0 leaves it out")
+	f.IntVar(&c.Connections, "connections", 1, "connections kept open, 1 to 10000; their number is checked in every step")
+	f.IntVar(&c.Streams, "streams", 0, "grpc-stream: streams over all connections, at least one each (default one each)")
+	f.IntVar(&c.MaxInFlight, "max-in-flight", 0, "requests in flight at most, over all connections; one due above it is overflow (default 256; rest-h1: one per connection, its limit)")
+	f.DurationVar(&c.Timeout, "timeout", loadgen.DefaultTimeout, "limit of one request, 1ms to 5m; it is not sent to the service, and costs rest-h1 the connection")
+	f.DurationVar(&c.Drain, "drain", loadgen.DefaultDrain, "wait for answers after a step's last send, 0 to 5m; what comes later is unanswered")
+	f.DurationVar(&c.ConnectTimeout, "connect-timeout", loadgen.DefaultConnectTimeout, "limit of connecting, 1ms to 1m")
+	f.DurationVar(&c.Lead, "lead", loadgen.DefaultLead, "how far ahead a step is planned, 300ms to 1m: the time an agent has to arm its edge")
+	f.DurationVar(&c.MaxLateness, "max-lateness", 0, "drop requests later than this instead of sending them, 0 (never) to 1h")
+	f.BoolVar(&c.Poisson, "poisson", false, "Poisson arrivals instead of even ones")
+	f.Uint64Var(&c.Seed, "seed", 1, "seed of the Poisson arrivals; step i uses seed + i")
+	f.StringVar(&o.agent, "agent", "", "agent to measure with: unix:///PATH or HOST:PORT")
+	f.StringVar(&o.agentTarget, "agent-target", "", "`NAME` of the agent's target (default that of --arm)")
+	f.StringVar(&o.out, "out", "", "`DIR` to write the run to; it must not exist, or be empty")
+	f.StringVar(&o.onVoid, "on-void", string(loadgen.OnVoidContinue), "after a void step: continue with the next, or stop")
+	f.DurationVar(&o.calibrate, "calibrate", 0, "instead of a ladder, a closed loop of --max-in-flight requests for this long, 100ms to 1h; prints {\"capacityHz\": …}")
+	f.BoolVar(&o.json, "json", false, "print the results as JSON on stdout at the end")
+	return cmd
+}
+
+// runLoad drives the ladder, or calibrates.
+func runLoad(ctx context.Context, o loadOptions, stdout, stderr io.Writer) error {
+	err := o.nonZero()
+	var c loadgen.Config
+	if err == nil {
+		c, err = o.effective()
+	}
+	if err == nil {
+		err = c.Validate()
+	}
+	if err == nil && o.calibrate == 0 && len(c.Steps) == 0 {
+		err = errors.New("neither --rates nor --calibrate is given: name the offered rates, as in --rates 100,200,300")
+	}
+	if err != nil {
+		return exitError{exitUsage, flagError(err)}
+	}
+	tuneDriver()
+	if o.calibrate != 0 {
+		return calibrateLoad(ctx, c, o.calibrate, stdout)
+	}
+	return driveLoad(ctx, o, c, stdout, stderr)
+}
+
+// nonZero refuses a zero where the config would take it for "not given".
+func (o *loadOptions) nonZero() error {
+	c := o.config
+	for _, f := range []struct {
+		name string
+		zero bool
+		want string
+	}{
+		{"connections", c.Connections == 0, "1 to 10000"},
+		{"timeout", c.Timeout == 0, "1ms to 5m0s"},
+		{"lead", c.Lead == 0, "300ms to 1m0s"},
+		{"connect-timeout", c.ConnectTimeout == 0, "1ms to 1m0s"},
+	} {
+		if f.zero {
+			return &loadgen.ConfigError{Name: f.name, Value: "0", Want: f.want}
+		}
+	}
+	return nil
+}
+
+// effective makes the config of the flags, with the ladder and the body.
+func (o *loadOptions) effective() (loadgen.Config, error) {
+	c := o.config
+	c.Protocol, c.OnVoid = loadgen.Protocol(o.protocol), loadgen.OnVoid(o.onVoid)
+	if c.Method == "" {
+		c.Method = map[loadgen.Protocol]string{
+			loadgen.GRPCUnary: echov1.Echo_SayHello_FullMethodName, loadgen.GRPCStream: echov1.Echo_Chat_FullMethodName,
+		}[c.Protocol]
+	}
+	if c.Run == "" {
+		c.Run = c.Arm + "-" + time.Now().UTC().Format("20060102T150405.000")
+	}
+	var err error
+	if c.Body, err = o.bodyBytes(c.Protocol); err != nil {
+		return c, err
+	}
+	if c.Steps, err = o.steps(); err != nil {
+		return c, err
+	}
+	if o.agent != "" {
+		target := o.agentTarget
+		if target == "" {
+			target = c.Arm
+		}
+		c.Agent = &loadgen.AgentConfig{Address: o.agent, Targets: []string{target}}
+	}
+	return c, nil
+}
+
+func (o *loadOptions) bodyBytes(p loadgen.Protocol) ([]byte, error) {
+	if o.bodyFile != "" {
+		b, err := os.ReadFile(o.bodyFile)
+		if err != nil {
+			return nil, fmt.Errorf("--body-file: %w", err)
+		}
+		return b, nil
+	}
+	tier, err := payload.ParseTier(o.body)
+	if err != nil {
+		return nil, fmt.Errorf("--body: %w", err)
+	}
+	if p == loadgen.GRPCUnary || p == loadgen.GRPCStream {
+		return payload.Proto(tier), nil
+	}
+	return payload.JSON(tier), nil
+}
+
+func (o *loadOptions) steps() ([]loadgen.Step, error) {
+	var steps []loadgen.Step
+	for i, text := range o.rates {
+		hz, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+		if err != nil {
+			return nil, fmt.Errorf("--rates %q: want requests per second above 0 to 1e7, separated by commas", text)
+		}
+		steps = append(steps, loadgen.Step{Index: i + 1, OfferedHz: hz, Duration: o.duration})
+	}
+	if o.warmup == 0 || len(steps) == 0 {
+		return steps, nil
+	}
+	rate := o.warmupRate
+	if rate == 0 {
+		rate = steps[0].OfferedHz
+	}
+	return slices.Insert(steps, 0, loadgen.Step{OfferedHz: rate, Duration: o.warmup, Warmup: true}), nil
+}
+
+// flagError spells a field of the config as its flag.
+func flagError(err error) error {
+	var bad *loadgen.ConfigError
+	if errors.As(err, &bad) {
+		return fmt.Errorf("--%w", err)
+	}
+	return err
+}

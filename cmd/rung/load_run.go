@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/rungprof/rung/loadgen"
+	"github.com/rungprof/rung/rundir"
+)
+
+// tuneDriver lets the garbage collector run less often: the driver's live heap
+// is a few megabytes, and a collection in the middle of a step delays sends.
+func tuneDriver() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(800)
+	}
+}
+
+func calibrateLoad(ctx context.Context, c loadgen.Config, duration time.Duration, stdout io.Writer) error {
+	got, err := loadgen.Calibrate(ctx, c, duration)
+	if err != nil {
+		var bad *loadgen.ConfigError
+		if errors.As(err, &bad) {
+			return exitError{exitUsage, flagError(err)}
+		}
+		return exitError{exitFailure, err}
+	}
+	return json.NewEncoder(stdout).Encode(got)
+}
+
+// loadResult is what --json prints.
+type loadResult struct {
+	Run     string               `json:"run"`
+	Arm     string               `json:"arm"`
+	Out     string               `json:"out,omitempty"`
+	Steps   []loadgen.StepResult `json:"steps"`
+	Void    []string             `json:"void,omitempty"`
+	Missing []string             `json:"missing,omitempty"`
+	Error   string               `json:"error,omitempty"`
+}
+
+func driveLoad(ctx context.Context, o loadOptions, c loadgen.Config, stdout, stderr io.Writer) error {
+	w := &runWriter{path: o.out, run: describeRun(o, c)}
+	if err := w.check(); err != nil {
+		return exitError{exitUsage, err}
+	}
+	result := loadResult{Run: c.Run, Arm: c.Arm, Out: o.out}
+	progress := newLoadProgress(stderr, c)
+	hooks := loadgen.Hooks{
+		Markers: stdout,
+		StepDone: func(s loadgen.Outcome) error {
+			result.Steps = append(result.Steps, s.Result)
+			progress.done(s.Result)
+			return w.write(s)
+		},
+	}
+	if progress.live() {
+		hooks.Progress = progress.show
+	}
+	sum, err := loadgen.Run(ctx, c, hooks)
+	progress.finish()
+	result.Void, result.Missing = sum.Void, sum.Missing
+	for _, m := range sum.Missing {
+		fmt.Fprintf(stderr, "rung load: step %s\n", m)
+	}
+	if o.json {
+		if err != nil {
+			result.Error = err.Error()
+		}
+		data, jsonErr := json.MarshalIndent(result, "", "  ")
+		if jsonErr == nil {
+			_, jsonErr = fmt.Fprintf(stdout, "%s\n", data)
+		}
+		err = errors.Join(err, jsonErr)
+	}
+	return loadVerdict(sum, len(c.Steps), err)
+}
+
+// loadVerdict is the error that the run as a whole ends with.
+func loadVerdict(sum loadgen.Summary, planned int, err error) error {
+	if err == nil && len(sum.Void) == 0 {
+		return nil
+	}
+	var lines []string
+	for _, v := range sum.Void {
+		lines = append(lines, "void step "+v)
+	}
+	if sum.Stopped {
+		lines = append(lines, fmt.Sprintf("stopped after %d of %d steps (--on-void stop)", sum.Steps, planned))
+	}
+	if err != nil {
+		lines = append(lines, err.Error())
+	}
+	return exitError{exitFailure, errors.New(strings.Join(lines, "\n  "))}
+}
+
+// runWriter writes steps to a run directory, which it makes with the first of
+// them: a run that found no service leaves nothing behind.
+type runWriter struct {
+	path string // empty writes nothing
+	run  rundir.Run
+	dir  *rundir.Dir
+}
+
+// check refuses a directory in use before any load is driven.
+func (w *runWriter) check() error {
+	if w.path == "" {
+		return nil
+	}
+	entries, err := os.ReadDir(w.path)
+	if len(entries) > 0 {
+		return fmt.Errorf("--out %s: it exists and is not empty; name a new directory (a run is never overwritten)", w.path)
+	}
+	if err != nil && !os.IsNotExist(err) {
+		return fmt.Errorf("--out: %w", err)
+	}
+	return w.run.Validate()
+}
+
+func (w *runWriter) write(o loadgen.Outcome) error {
+	if w.path == "" {
+		return nil
+	}
+	if w.dir == nil {
+		dir, err := rundir.Create(w.path, w.run)
+		if err != nil {
+			return err
+		}
+		w.dir = dir
+	}
+	client, err := clientStep(o.Result)
+	if err != nil {
+		return err
+	}
+	s := rundir.Step{
+		Index: o.Step.Index, Name: o.Result.Name, OfferedHz: o.Step.OfferedHz, Warmup: o.Step.Warmup,
+		Client: client, Hlog: o.Hlog,
+	}
+	if len(o.Agent) > 0 {
+		s.Record, s.ProfileGz = o.Agent[0].Record, o.Agent[0].ProfileGz
+	}
+	return w.dir.WriteStep(s)
+}
+
+// clientStep converts by way of JSON, the shape that both types promise.
+func clientStep(r loadgen.StepResult) (*rundir.ClientStep, error) {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("convert step %s: %w", r.Name, err)
+	}
+	var c rundir.ClientStep
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&c); err != nil {
+		return nil, fmt.Errorf("convert step %s: %w", r.Name, err)
+	}
+	return &c, nil
+}

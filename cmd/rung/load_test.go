@@ -1,0 +1,229 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rungprof/rung/arms"
+	"github.com/rungprof/rung/loadgen"
+	"github.com/rungprof/rung/rundir"
+)
+
+// runLoadCommand runs one command line of rung load, without the command's name.
+func runLoadCommand(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = execute(t.Context(), newRootCommand(), append([]string{"load"}, args...), &out, &errs)
+	return out.String(), errs.String(), code
+}
+
+// startArm serves a mode inside the test.
+func startTestArm(t *testing.T, mode arms.Mode) (address string, stop func()) {
+	t.Helper()
+	s, err := arms.Start(arms.Config{Mode: mode, Listen: "127.0.0.1:0", CodecPasses: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop = func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = s.Stop(ctx)
+	}
+	t.Cleanup(stop)
+	return s.Addr(), stop
+}
+
+func TestLoadWritesARun(t *testing.T) {
+	for _, protocol := range loadgen.Protocols() {
+		t.Run(string(protocol), func(t *testing.T) {
+			mode, err := arms.ParseMode(string(protocol))
+			if err != nil {
+				t.Fatal(err)
+			}
+			address, _ := startTestArm(t, mode)
+			dir := filepath.Join(t.TempDir(), "run")
+			args := []string{"--protocol", string(protocol), "--address", address, "--arm", "my-arm", "--connections", "2",
+				"--rates", "50,100.5", "--duration", "400ms", "--settle", "100ms", "--gap", "0s", "--warmup", "300ms", "--warmup-rate", "40",
+				"--out", dir, "--json"}
+			stdout, stderr, code := runLoadCommand(t, args...)
+			if code != exitOK {
+				t.Fatalf("exit %d: %s", code, stderr)
+			}
+			d, err := rundir.Open(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			run := d.Run()
+			if run.Arm != "my-arm" || run.Protocol != string(protocol) || run.Plan.WarmupHz != 40 || len(run.Plan.RatesHz) != 2 || run.Plan.RequestBytes < 1000 {
+				t.Errorf("run: %+v", run)
+			}
+			steps, err := d.Steps()
+			if err != nil {
+				t.Fatal(err)
+			}
+			names := []string{"00-40", "01-50", "02-100.5"}
+			if len(steps) != len(names) {
+				t.Fatalf("%d steps", len(steps))
+			}
+			for i, s := range steps {
+				scheduled, sent := s.Client.Unbalanced()
+				if s.Name != names[i] || s.Warmup != (i == 0) || s.Client.Delivered == 0 || len(s.Hlog) == 0 || scheduled != 0 || sent != 0 {
+					t.Errorf("step %d: %+v", i, s)
+				}
+			}
+			if n := strings.Count(stdout, loadgen.MarkerPrefix); n != 6 {
+				t.Errorf("%d markers on stdout, want 6:\n%s", n, stdout)
+			}
+			var result loadResult
+			if _, body, _ := strings.Cut(stdout, "\n{"); json.Unmarshal([]byte("{"+body), &result) != nil || len(result.Steps) != 3 {
+				t.Errorf("--json: %s", stdout)
+			}
+			if strings.Count(stderr, "step ") < 3 {
+				t.Errorf("stderr: %s", stderr)
+			}
+
+			// A second run into the same directory is refused before anything is sent.
+			if _, stderr, code := runLoadCommand(t, args...); code != exitUsage || !strings.Contains(stderr, "--out "+dir) {
+				t.Errorf("again: exit %d: %s", code, stderr)
+			}
+		})
+	}
+}
+
+func TestLoadCalibrates(t *testing.T) {
+	address, _ := startTestArm(t, "null-grpc")
+	stdout, stderr, code := runLoadCommand(t, "--protocol", "grpc-stream", "--address", address, "--calibrate", "200ms", "--max-in-flight", "4", "--body", "tiny")
+	var got struct {
+		CapacityHz float64 `json:"capacityHz"`
+	}
+	if err := json.Unmarshal([]byte(stdout), &got); code != exitOK || err != nil || got.CapacityHz <= 0 {
+		t.Errorf("exit %d, %v: %q, %s", code, err, stdout, stderr)
+	}
+}
+
+func TestLoadBadFlags(t *testing.T) {
+	good := []string{"--protocol", "rest-h1", "--address", "127.0.0.1:1", "--rates", "100"}
+	used := t.TempDir()
+	if err := os.WriteFile(filepath.Join(used, "file"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--protocol", "http3"}, `--protocol "http3": want one of`},
+		{[]string{"--address", "here"}, `--address "here": want HOST:PORT`},
+		{[]string{"--body", "huge"}, `--body: unknown body tier "huge"`},
+		{[]string{"--body-file", "/nonexistent"}, `--body-file: open /nonexistent`},
+		{[]string{"--rates", "fast"}, `--rates "fast": want requests per second`},
+		{[]string{"--rates", "0"}, `--rates 0: want above 0`},
+		{[]string{"--duration", "-1s"}, `--duration -1s: want above 0`},
+		{[]string{"--settle", "10s"}, `--duration 10s: want long enough that sends remain after --settle 10s`},
+		{[]string{"--connections", "0"}, `--connections 0: want 1 to 10000`},
+		{[]string{"--timeout", "0s"}, `--timeout 0: want 1ms to 5m0s`},
+		{[]string{"--connections", "-3"}, `--connections -3: want 1 to 10000`},
+		{[]string{"--max-in-flight", "9"}, `--max-in-flight 9: want 1 to 1 with --protocol rest-h1`},
+		{[]string{"--on-void", "retry"}, `--on-void "retry": want continue or stop`},
+		{[]string{"--calibrate", "1ms"}, `--calibrate 1ms: want 100ms to 1h`},
+		{[]string{"--out", used}, "it exists and is not empty"},
+		{[]string{"--arm", "a/b", "--out", filepath.Join(used, "new")}, `arm "a/b"`},
+		{[]string{"--no-such-flag"}, "unknown flag: --no-such-flag"},
+		{[]string{"argument"}, `unknown command "argument"`},
+	} {
+		_, stderr, code := runLoadCommand(t, append(append([]string{}, good...), tc.args...)...)
+		if code != exitUsage || !strings.Contains(stderr, tc.want) {
+			t.Errorf("%q: exit %d, %q; want 2 and %q", tc.args, code, stderr, tc.want)
+		}
+	}
+	if _, stderr, code := runLoadCommand(t, good[:4]...); code != exitUsage || !strings.Contains(stderr, "neither --rates nor --calibrate") {
+		t.Errorf("no rates: exit %d, %s", code, stderr)
+	}
+}
+
+func TestLoadWithoutService(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := ln.Addr().String()
+	ln.Close()
+	dir := filepath.Join(t.TempDir(), "run")
+	_, stderr, code := runLoadCommand(t, "--protocol", "rest-h2c", "--address", address, "--rates", "100", "--out", dir)
+	if code != exitFailure || !strings.Contains(stderr, address) || !strings.Contains(stderr, "start the service") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a run that never began left %s: %v", dir, err)
+	}
+}
+
+func TestLoadVoidStepExits1(t *testing.T) {
+	address, stop := startTestArm(t, "rest-h1")
+	dir := filepath.Join(t.TempDir(), "run")
+	time.AfterFunc(800*time.Millisecond, stop)
+	_, stderr, code := runLoadCommand(t, "--protocol", "rest-h1", "--address", address, "--connections", "2", "--rates", "100,100",
+		"--duration", "20s", "--on-void", "stop", "--out", dir)
+	if code != exitFailure || !strings.Contains(stderr, "void step 01-100: the service is gone") || !strings.Contains(stderr, "stopped after 1 of 2 steps") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	d, err := rundir.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, err := d.Steps()
+	if err != nil || len(steps) != 1 || steps[0].Client.Void == "" {
+		t.Errorf("%v: %+v", err, steps)
+	}
+}
+
+// The two types have the same shape in JSON, field for field.
+func TestClientStepShape(t *testing.T) {
+	var r loadgen.StepResult
+	fill(reflect.ValueOf(&r).Elem(), new(int))
+	c, err := clientStep(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, _ := json.Marshal(r)
+	got, _ := json.Marshal(c)
+	if !bytes.Equal(got, want) {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// fill gives every field a value of its own.
+func fill(v reflect.Value, n *int) {
+	*n++
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(v.Field(i), n)
+		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), n)
+	case reflect.Map:
+		v.Set(reflect.ValueOf(map[string]uint64{"kind": uint64(*n)}))
+	case reflect.Slice:
+		v.Set(reflect.ValueOf([]string{"text"}))
+	case reflect.String:
+		v.SetString("text")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int:
+		v.SetInt(int64(*n))
+	case reflect.Uint64:
+		v.SetUint(uint64(*n))
+	case reflect.Float64:
+		v.SetFloat(float64(*n))
+	}
+}

@@ -1,0 +1,63 @@
+package debian
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestSources(t *testing.T) {
+	targets := `http://mirror.example/debian bookworm main
+http://mirror.example/debian bookworm contrib
+http://mirror.example/debian bookworm-updates main
+http://mirror.example/debian-security/ bookworm-security main
+https://deb.vendor.example/node_20.x nodistro main
+`
+	got, err := sources(targets, []string{"trixie-backports", "bullseye-security", "bookworm"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []source{
+		{"http://mirror.example/debian", "bookworm"},
+		{"http://mirror.example/debian", "bookworm-updates"},
+		{"http://mirror.example/debian-security", "bookworm-security"},
+		{"http://mirror.example/debian", "trixie-backports"},
+		{"http://mirror.example/debian-security", "bullseye-security"},
+	}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(source{})); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	got, err = sources("http://mirror.example/debian trixie main", []string{"trixie-security"})
+	if err != nil || got[1].site != "http://mirror.example/debian-security" {
+		t.Errorf("security archive beside the main one: %v, %v", got, err)
+	}
+	for _, none := range []string{"", "http://archive.example/ubuntu noble main\n", "a b\n"} {
+		if got, err := sources(none, nil); err == nil || !strings.Contains(err.Error(), "no Debian archive") {
+			t.Errorf("sources(%q) = %v, %v", none, got, err)
+		}
+	}
+}
+
+func TestConfigKeepsHowTheMachineDownloads(t *testing.T) {
+	dump := `Acquire::http::Proxy "http://proxy.example:3128";
+Acquire::IndexTargets::deb::DEP-11::DefaultEnabled "true";
+APT::Architecture "amd64";
+APT::Update::Post-Invoke:: "rm -f /var/cache/apt/archives/*.deb";
+Dir::Cache::pkgcache "";
+`
+	got := apt{dir: "/cache/apt", arch: "arm64"}.config(dump)
+	for text, want := range map[string]bool{
+		"Acquire::http::Proxy \"http://proxy.example:3128\";\n": true,
+		"APT::Architecture \"arm64\";\n":                        true,
+		"Dir::State \"/cache/apt\";\n":                          true,
+		"DEP-11":                                                false,
+		"amd64":                                                 false,
+		"Post-Invoke":                                           false,
+		"pkgcache":                                              false,
+	} {
+		if strings.Contains(got, text) != want {
+			t.Errorf("%q in the configuration: %v, want %v\n%s", text, !want, want, got)
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package loadgen
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Hooks take what a run makes as it goes. All are optional and are called from
+// goroutines of the run, StepDone between two steps.
+type Hooks struct {
+	// Markers gets a `#RUNG-STEP {…}` line at each edge of each window.
+	Markers io.Writer
+	// Progress is called a few times a second while a step is driven.
+	Progress func(Progress)
+	// StepDone gets each finished step, driven or not. An error ends the run.
+	StepDone func(Outcome) error
+}
+
+// Progress is how far a step is.
+type Progress struct {
+	Step              Step
+	Elapsed, Duration time.Duration // since the first send; of the schedule
+	Delivered         uint64
+	Draining          bool
+}
+
+// Outcome is all that there is about a finished step.
+type Outcome struct {
+	Step   Step
+	Result StepResult
+	Hlog   []byte        // HdrHistogram log; nil for a step that was not driven
+	Agent  []AgentRecord // one per target; nil when missing, which is among the warnings
+}
+
+// Summary is how a run ended.
+type Summary struct {
+	Steps int      // finished, void ones included
+	Void  []string // "NAME: reason"
+	// Missing names the parts of steps that the agent did not give.
+	Missing []string
+	// Stopped: a void step ended the run before its last step.
+	Stopped bool
+}
+
+// driver runs the steps of one run. It is the sink of its engine.
+type driver struct {
+	cfg    Config
+	hooks  Hooks
+	engine engine
+	agent  *agentClient // nil without one
+	bootID string
+
+	inFlight atomic.Int64 // slots taken, of all steps
+	window   atomic.Pointer[window]
+}
+
+func (d *driver) record(r request, shard int, o outcome, at int64) {
+	if o.class == delivered {
+		d.window.Load().success(at)
+	}
+	r.tally.record(r, shard, o, at)
+}
+
+func (d *driver) release(request) { d.inFlight.Add(-1) }
+
+// Run validates the config, makes sure that the service answers, and drives the
+// steps in order. An error means that the run did not come to its end: the
+// config is wrong (*ConfigError), there is no service, the agent refused
+// (*AgentRefusal), ctx ended, or a hook failed. Steps that went wrong are no
+// error but void, and listed in the summary, which is valid in either case.
+func Run(ctx context.Context, cfg Config, hooks Hooks) (Summary, error) {
+	var sum Summary
+	if err := cfg.Validate(); err != nil {
+		return sum, err
+	}
+	if len(cfg.Steps) == 0 {
+		return sum, bad("rates", `""`, "at least one rate")
+	}
+	d := &driver{cfg: cfg, hooks: hooks}
+	var err error
+	if d.bootID, err = bootID(); err != nil && cfg.Agent != nil {
+		return sum, fmt.Errorf("read this host's boot id, which the agent's windows need: %w", err)
+	}
+	if d.engine, err = newEngine(cfg); err != nil {
+		return sum, err
+	}
+	d.engine.start(d)
+	defer d.engine.close()
+	if err := preflight(ctx, cfg, d.engine); err != nil {
+		return sum, err
+	}
+	if err := d.openAgent(ctx); err != nil {
+		return sum, err
+	}
+	if d.agent != nil {
+		defer d.agent.close()
+	}
+	return sum, d.ladder(ctx, &sum)
+}
+
+func (d *driver) openAgent(ctx context.Context) error {
+	if d.cfg.Agent == nil {
+		return nil
+	}
+	var err error
+	if d.agent, err = dialAgent(*d.cfg.Agent, d.cfg.Run, d.bootID); err != nil {
+		return err
+	}
+	// One that is away now may be there when the first step begins, which asks
+	// again and notes what is missing.
+	if err := d.agent.check(ctx); err != nil && !unreachable(err) {
+		d.agent.close()
+		return &AgentRefusal{Address: d.cfg.Agent.Address, Step: d.cfg.Steps[0].Name(), Err: err}
+	}
+	return nil
+}
+
+func (d *driver) ladder(ctx context.Context, sum *Summary) error {
+	for i, s := range d.cfg.Steps {
+		if i > 0 && sleep(ctx, d.cfg.Gap) != nil {
+			break
+		}
+		// Garbage of the last step is none of this one's.
+		runtime.GC()
+		out, err := d.step(ctx, s)
+		if err != nil {
+			return err
+		}
+		sum.add(out)
+		if d.hooks.StepDone != nil {
+			if err := d.hooks.StepDone(out); err != nil {
+				return fmt.Errorf("step %s: %w", s.Name(), err)
+			}
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		if out.Result.Void != "" && d.cfg.OnVoid == OnVoidStop && i < len(d.cfg.Steps)-1 {
+			sum.Stopped = true
+			return nil
+		}
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("interrupted after %d of %d steps: %w", sum.Steps, len(d.cfg.Steps), context.Cause(ctx))
+	}
+	return nil
+}
+
+func (s *Summary) add(o Outcome) {
+	s.Steps++
+	if o.Result.Void != "" {
+		s.Void = append(s.Void, o.Result.Name+": "+o.Result.Void)
+	}
+	for _, w := range o.Result.Warnings {
+		if isMissing(w) {
+			s.Missing = append(s.Missing, o.Result.Name+": "+w)
+		}
+	}
+}
+
+// reconnect opens what is not open. A service that was just started again gets
+// the time of one attempt; one that is gone is not waited for longer.
+func (d *driver) reconnect(ctx context.Context) error {
+	deadline := time.Now().Add(d.cfg.ConnectTimeout)
+	for {
+		err := d.engine.connect(ctx)
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+		if sleep(ctx, reopenMin) != nil {
+			return errors.Join(err, ctx.Err())
+		}
+	}
+}
+
+// sleep waits, or returns ctx's error.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(max(d, 0))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// sleepUntil waits for an instant; false when ctx ended before it.
+func sleepUntil(ctx context.Context, monoNs int64) bool {
+	return sleep(ctx, time.Duration(monoNs-monoNow())) == nil
+}
+
+func isMissing(warning string) bool { return strings.HasPrefix(warning, "missing:") }
+
+// planned is how many requests a step has.
+func (d *driver) planned(s Step) uint64 {
+	n, _, _ := d.cfg.schedule(s).Bounds()
+	return uint64(n)
+}

@@ -1,0 +1,157 @@
+package loadgen
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// plan is a step with its instants, all known before the first send.
+type plan struct {
+	step     Step
+	schedule Schedule
+	n        uint64
+	origin   int64 // mono ns, where the schedule's offsets count from
+	first    int64 // first planned send
+	window   *window
+}
+
+// newPlan puts a step's first send Lead ahead.
+func (d *driver) newPlan(s Step) plan {
+	p := plan{step: s, schedule: d.cfg.schedule(s)}
+	n, first, last := p.schedule.Bounds()
+	p.n = uint64(n)
+	p.origin = monoNow() + int64(d.cfg.Lead-first)
+	p.first = p.origin + int64(first)
+	p.window = &window{start: p.first + int64(d.cfg.Settle), end: p.origin + int64(last)}
+	return p
+}
+
+// slip moves the sends later, as far as the agent took longer than Lead to arm
+// the opening edge. The edge itself stays where it was armed.
+func (p *plan) slip() time.Duration {
+	late := monoNow() + int64(5*time.Millisecond) - p.first
+	if late <= 0 {
+		return 0
+	}
+	p.origin += late
+	p.first += late
+	p.window.end += late
+	return time.Duration(late)
+}
+
+// step drives one step, or says why it was not driven. Its error ends the run.
+func (d *driver) step(ctx context.Context, s Step) (Outcome, error) {
+	r := StepResult{
+		Index: s.Index, Name: s.Name(), Warmup: s.Warmup, OfferedHz: s.OfferedHz,
+		ConnectionsWanted: d.cfg.Connections, BootID: d.bootID,
+	}
+	if err := d.reconnect(ctx); err != nil {
+		r.Scheduled = d.planned(s)
+		r.NotConnected = r.Scheduled
+		r.ConnectionsOpen = int(d.engine.connections().open.Load())
+		r.Void = fmt.Sprintf("not connected: %s at %s: %v", d.cfg.Protocol, endpoint(d.cfg), err)
+		return Outcome{Step: s, Result: r}, nil
+	}
+	p := d.newPlan(s)
+	session, err := d.beginWindow(ctx, &p, &r)
+	if err != nil {
+		return Outcome{}, err
+	}
+	out := d.drive(ctx, p, session, &r)
+	session.collect(ctx, &out)
+	return out, nil
+}
+
+// drive sends the schedule, drains and adds up.
+func (d *driver) drive(ctx context.Context, p plan, session *agentWindow, r *StepResult) Outcome {
+	opened := d.engine.connections().markStep()
+	t := newTally()
+	d.window.Store(p.window)
+	sending, stopSending := context.WithCancelCause(ctx)
+	defer stopSending(nil)
+
+	var edges sync.WaitGroup
+	var markErr error
+	edges.Go(func() { markErr = d.followEdges(sending, p, t) })
+	edges.Go(func() { session.end(sending, p.window.end) })
+
+	// The driver sleeps until its first send is near, so that its CPU figure is
+	// the step's.
+	sleepUntil(sending, p.first-int64(time.Millisecond))
+	cpu := ownCPU()
+	sendErr := d.send(sending, p, t)
+	if sendErr != nil {
+		stopSending(sendErr)
+	}
+	stoppedAt := monoNow()
+	d.drain(ctx, t)
+	drainEnd := monoNow()
+	c := t.close()
+	r.take(c)
+	r.ClientCPUNs = uint64(ownCPU() - cpu)
+	edges.Wait()
+
+	r.FirstSendMonoNs, r.LastSendMonoNs = uint64(p.first), uint64(p.window.end)
+	r.WindowStartMonoNs, r.WindowEndMonoNs = uint64(p.window.start), uint64(p.window.end)
+	r.DrainEndMonoNs = uint64(drainEnd)
+	r.InFlightAtStart, r.InFlightAtEnd = uint64(p.window.inFlightStart), uint64(p.window.inFlightEnd)
+	r.DeliveredInWindow = p.window.delivered.Load()
+	d.noteConnections(r, opened)
+	if markErr != nil {
+		r.warn("missing: marker: %v", markErr)
+	}
+	d.judge(r, p, sendErr, stoppedAt)
+
+	out := Outcome{Step: p.step, Result: *r}
+	hlog, err := encodeHlog(r.Name, wallOf(p.first), wallOf(drainEnd), c.response, c.service)
+	if err != nil {
+		out.Result.warn("missing: histogram log: %v", err)
+	}
+	out.Hlog = hlog
+	return out
+}
+
+// drain waits for the answers still missing, as long as the config allows.
+func (d *driver) drain(ctx context.Context, t *tally) {
+	limit := time.NewTimer(d.cfg.Drain)
+	defer limit.Stop()
+	select {
+	case <-t.drained:
+	case <-limit.C:
+	case <-ctx.Done():
+	}
+}
+
+func (d *driver) noteConnections(r *StepResult, openedBefore int64) {
+	conns := d.engine.connections()
+	r.ConnectionsOpen = int(conns.lowest.Load())
+	again := conns.opened.Load() - openedBefore
+	if r.ConnectionsOpen != r.ConnectionsWanted || again > 0 {
+		r.warn("connections: %d wanted, %d open at the lowest, %d opened again", r.ConnectionsWanted, r.ConnectionsOpen, again)
+	}
+}
+
+// judge voids what cannot be used and warns about the rest.
+func (d *driver) judge(r *StepResult, p plan, sendErr error, stoppedAt int64) {
+	switch err := r.Check(); {
+	case sendErr != nil:
+		r.Void = fmt.Sprintf("%v, %.2f s after the first send; the rest of the schedule was not sent", sendErr, float64(stoppedAt-p.first)/1e9)
+		// The edges planned for later were never reached.
+		r.LastSendMonoNs = uint64(min(max(stoppedAt, p.first), p.window.end))
+		r.WindowEndMonoNs = max(r.WindowStartMonoNs, r.LastSendMonoNs)
+	case err != nil:
+		r.Void = err.Error()
+	case r.DeliveredInWindow == 0:
+		r.Void = "nothing was delivered in the window: " + describeErrors(r)
+	}
+	r.judge(time.Duration(r.DrainEndMonoNs - r.FirstSendMonoNs))
+}
+
+func describeErrors(r *StepResult) string {
+	if total(r.Errors) == 0 {
+		return fmt.Sprintf("%d of %d sent requests are unanswered", r.Unanswered, r.Sent)
+	}
+	return fmt.Sprintf("errors %v of %d sent requests", r.Errors, r.Sent)
+}

@@ -1,0 +1,176 @@
+package loadgen
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// tally counts the requests of one step. The sending side belongs to the
+// scheduler alone; outcomes arrive concurrently and are spread over shards, so
+// that carriers of requests seldom meet.
+type tally struct {
+	// Sending side, written by the scheduler only.
+	scheduled   uint64
+	handed      uint64 // given to the engine
+	overflow    uint64
+	lateDropped uint64
+	neverTried  uint64 // the service was gone before they were due
+	lateness    *hdrhistogram.Histogram
+
+	shards [tallyShards]shard
+
+	// pending counts requests handed over and not recorded, plus one while the
+	// scheduler may still hand over more. drained is closed when it reaches 0.
+	pending atomic.Int64
+	drained chan struct{}
+}
+
+const tallyShards = 4
+
+type shard struct {
+	mu        sync.Mutex
+	closed    bool // the drain has ended: outcomes no longer count for the step
+	response  *hdrhistogram.Histogram
+	service   *hdrhistogram.Histogram
+	delivered uint64
+	answered  uint64 // failed with an answer
+	errors    map[string]uint64
+	deferred  map[string]uint64
+	unsent    uint64 // not connected
+	_         [40]byte
+}
+
+func newTally() *tally {
+	t := &tally{lateness: newHistogram(), drained: make(chan struct{})}
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.response, s.service = newHistogram(), newHistogram()
+		s.errors, s.deferred = map[string]uint64{}, map[string]uint64{}
+	}
+	t.pending.Store(1)
+	return t
+}
+
+// hand counts a request that is about to be given to the engine.
+func (t *tally) hand(lateNs int64) {
+	t.handed++
+	t.pending.Add(1)
+	recordNs(t.lateness, lateNs)
+}
+
+// sendingDone says that the scheduler hands over no more.
+func (t *tally) sendingDone() { t.settle() }
+
+func (t *tally) settle() {
+	if t.pending.Add(-1) == 0 {
+		close(t.drained)
+	}
+}
+
+// record counts an outcome, unless the drain has ended before it.
+func (t *tally) record(r request, index int, o outcome, at int64) {
+	s := &t.shards[uint(index)%tallyShards]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	switch o.class {
+	case delivered:
+		s.delivered++
+		recordNs(s.response, at-r.intended)
+		recordNs(s.service, at-r.started)
+	case failedAnswer:
+		s.answered++
+		s.errors[o.kind]++
+	case failed:
+		s.errors[o.kind]++
+		if o.kind == kindTimeout {
+			// The user of a request that timed out waited at least this long.
+			recordNs(s.response, at-r.intended)
+		}
+	case deferred:
+		s.deferred[o.kind]++
+	case notConnected:
+		s.unsent++
+	}
+	t.settle()
+}
+
+// counts is what a tally came to.
+type counts struct {
+	scheduled, sent, completed, delivered, unanswered uint64
+	overflow, lateDropped, notConnected               uint64
+	errors, deferred                                  map[string]uint64
+	response, service, lateness                       *hdrhistogram.Histogram
+}
+
+// close ends the step: later outcomes are ignored. What has not been recorded
+// is unanswered; its number comes from pending, which the identities then hold
+// against the outcomes that were counted one by one.
+func (t *tally) close() counts {
+	for i := range t.shards {
+		t.shards[i].mu.Lock()
+	}
+	defer func() {
+		for i := range t.shards {
+			t.shards[i].closed = true
+			t.shards[i].mu.Unlock()
+		}
+	}()
+	c := counts{
+		scheduled: t.scheduled, overflow: t.overflow, lateDropped: t.lateDropped, notConnected: t.neverTried,
+		errors: map[string]uint64{}, deferred: map[string]uint64{},
+		response: newHistogram(), service: newHistogram(), lateness: t.lateness,
+		unanswered: uint64(max(t.pending.Load(), 0)),
+	}
+	var unsent uint64
+	for i := range t.shards {
+		s := &t.shards[i]
+		c.delivered += s.delivered
+		c.completed += s.delivered + s.answered
+		unsent += s.unsent
+		for k, n := range s.errors {
+			c.errors[k] += n
+		}
+		for k, n := range s.deferred {
+			c.deferred[k] += n
+			unsent += n
+		}
+		c.notConnected += s.unsent
+		c.response.Merge(s.response)
+		c.service.Merge(s.service)
+	}
+	c.sent = t.handed - unsent
+	return c
+}
+
+// sofar is what was handed over and delivered up to now, for progress.
+func (t *tally) sofar() (delivered uint64) {
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		delivered += s.delivered
+		s.mu.Unlock()
+	}
+	return delivered
+}
+
+// window counts the successes received between two instants, whichever step
+// sent them, and the requests in flight at the two edges.
+type window struct {
+	start, end     int64 // mono ns, both inside
+	delivered      atomic.Uint64
+	inFlightStart  int64 // scheduler only
+	inFlightEnd    int64
+	startNs, endNs int64 // when in flight was read
+}
+
+// success counts a success received at an instant.
+func (w *window) success(at int64) {
+	if w != nil && at >= w.start && at <= w.end {
+		w.delivered.Add(1)
+	}
+}
