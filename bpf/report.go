@@ -276,6 +276,8 @@ func addAccount(th *Thread, a *rungAccount) {
 	th.StoppedNs += a.Stopped
 	th.ThrottledNs += a.Throttled
 	th.ThrottledSlackNs += a.ThrottledSlack
+	th.OnCPUSkewNs += a.OnCpuSkew
+	th.RunQueueSkewNs += a.RunQueueSkew
 	th.Switches += a.Switches
 	th.Wakeups += a.Wakeups
 	for _, b := range a.Blocked {

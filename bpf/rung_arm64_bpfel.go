@@ -21,6 +21,8 @@ type rungAccount struct {
 	OnCpuCharged   uint64
 	RunQueue       uint64
 	Stopped        uint64
+	OnCpuSkew      int64
+	RunQueueSkew   int64
 	Throttled      uint64
 	ThrottledSlack uint64
 	Switches       uint64
@@ -146,6 +148,7 @@ type rungThread struct {
 	Reason   int32
 	Tgid     uint32
 	Since    uint64
+	Skew     int64
 	Born     uint64
 	Exec     uint64
 	Throttle rungThrottle

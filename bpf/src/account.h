@@ -38,6 +38,7 @@ struct account {
 	u32 window; /* id; of any other window the content is stale */
 	u32 pad;
 	u64 on_cpu_wall, on_cpu_charged, run_queue, stopped; /* ns */
+	s64 on_cpu_skew, run_queue_skew; /* ns, see credit_skew */
 	u64 throttled, throttled_slack; /* ns known to be throttled; of run_queue, what may be */
 	u64 switches, wakeups;
 	struct blocked blocked[REASONS];
@@ -49,6 +50,7 @@ struct thread {
 	s32 reason; /* of the open interval, when blocked */
 	u32 tgid;
 	u64 since;    /* start of the open interval */
+	s64 skew;     /* then: our clock less the run queue's */
 	u64 born;     /* when the thread could first run */
 	u64 exec;     /* se.sum_exec_runtime at `since` of an on-CPU interval */
 	struct throttle throttle; /* at `since` of a runnable interval */
@@ -111,6 +113,7 @@ static __always_inline struct thread *thread_of(struct task_struct *p, u32 slot,
 	th->start_ns = p->start_time;
 	th->born = p->start_time;
 	th->since = t->added > p->start_time ? t->added : p->start_time;
+	th->skew = 0;
 	th->exec = p->se.sum_exec_runtime;
 	for (int i = 0; i < WINDOWS; i++)
 		th->accounts[i].window = 0;
@@ -201,6 +204,33 @@ static __noinline int credit(struct thread *th, struct target *t, u64 now, u64 c
 	return 0;
 }
 
+/* The scheduler stamps its own figures with the run queue's clock, which it sets
+ * when it begins to choose the next thread, or at the wakeup before; the switch
+ * comes microseconds later. Adds to the window that `now` lies in by how much
+ * the interval is longer on that clock: what to add to on_cpu_wall to get what
+ * is charged, and to run_queue with throttled to get schedstat's wait. */
+static __always_inline void credit_skew(struct thread *th, struct target *t, u64 now, s64 skew)
+{
+#pragma unroll
+	for (int i = 0; i < WINDOWS; i++) {
+		struct window *w = &t->windows[i];
+		struct account *a = &th->accounts[i];
+		if (!w->id || a->window != w->id || now < w->start || now >= w->end)
+			continue;
+		if (th->state == STATE_ON_CPU)
+			a->on_cpu_skew += th->skew - skew;
+		else if (th->state == STATE_RUN_QUEUE)
+			a->run_queue_skew += th->skew - skew;
+	}
+}
+
+/* Our clock less that of the thread's run queue, whose origin is its own. */
+static __always_inline s64 queue_skew(struct task_struct *p, u64 now)
+{
+	struct cfs_rq *q = p->se.cfs_rq;
+	return q ? (s64)(now - q->rq->clock) : 0;
+}
+
 /* Ends a runnable interval: the queue's throttle clock says how much of it was
  * throttled, the flags of its beginning on which side that lies. */
 static __noinline int credit_runnable(struct thread *th, struct target *t, u64 now,
@@ -244,10 +274,14 @@ static __always_inline void turn(struct thread *th, struct task_struct *p, u32 s
 		credit_runnable(th, t, now, &throttle);
 	else if (now > th->since)
 		credit(th, t, now, charged);
+	s64 skew = queue_skew(p, now);
+	if (th->skew && skew)
+		credit_skew(th, t, now, skew);
 	if (state == STATE_RUN_QUEUE)
 		th->throttle = throttle;
 	th->state = state;
 	th->since = now;
+	th->skew = skew;
 }
 
 /* Whether a window that has not been read yet holds something of this thread. */
@@ -287,6 +321,7 @@ static __always_inline void switch_out(struct task_struct *p, u32 slot, bool pre
 			turn(th, p, slot, STATE_ON_CPU, at, 0);
 		else
 			th->state = STATE_ON_CPU;
+		th->skew = 0; /* no stamp of ours belongs to that switch */
 	}
 	u64 exec = p->se.sum_exec_runtime;
 	u64 charged = exec > th->exec ? exec - th->exec : 0;
@@ -371,6 +406,7 @@ static __always_inline void wakeup_new(struct task_struct *p, u32 slot, u64 now)
 	th->born = now;
 	th->since = now;
 	th->state = STATE_RUN_QUEUE;
+	th->skew = queue_skew(p, now);
 	read_throttle(p, &th->throttle);
 	unlock(th);
 }
