@@ -51,6 +51,7 @@ func (p *Profiler) Costs() ([]ProgramCost, error) {
 	}{
 		{rungProgOnSwitch, p.objects.OnSwitch}, {rungProgOnWakeup, p.objects.OnWakeup},
 		{rungProgOnWakeupNew, p.objects.OnWakeupNew}, {rungProgOnFork, p.objects.OnFork},
+		{rungProgOnMigrate, p.objects.OnMigrate},
 		{rungProgOnClock, p.objects.OnClock}, {rungProgReport, p.objects.Report},
 		{rungProgPrepare, p.objects.Prepare},
 	} {

@@ -99,7 +99,7 @@ func loadError(err error) error {
 }
 
 func (p *Profiler) attach(o Options) error {
-	for _, prog := range []*ebpf.Program{p.objects.OnWakeup, p.objects.OnWakeupNew, p.objects.OnFork, p.objects.OnSwitch} {
+	for _, prog := range []*ebpf.Program{p.objects.OnWakeup, p.objects.OnWakeupNew, p.objects.OnFork, p.objects.OnMigrate, p.objects.OnSwitch} {
 		l, err := link.AttachTracing(link.TracingOptions{Program: prog})
 		if err != nil {
 			return fmt.Errorf("attach %s: %w", prog, err)

@@ -65,7 +65,7 @@ func threadsOf(t *testing.T, p *Profiler, s Slot, id uint32) map[uint32]Thread {
 	}
 	byTid := map[uint32]Thread{}
 	for _, th := range list {
-		if got := th.OnCPUWallNs + th.RunQueueNs + th.BlockedNs() + th.StoppedNs; within(got, th.LifetimeNs, 2000) != nil {
+		if got := th.OnCPUWallNs + th.RunQueueNs + th.ThrottledNs + th.BlockedNs() + th.StoppedNs; within(got, th.LifetimeNs, 2000) != nil {
 			t.Errorf("thread %d %s: states sum to %d ns, lifetime is %d ns: %+v", th.Tid, th.Comm, got, th.LifetimeNs, th)
 		}
 		byTid[th.Tid] = th
@@ -190,6 +190,58 @@ func TestSpinnersShareACPU(t *testing.T) {
 		if th.RunQueueNs < x.want.WallNs/4 {
 			t.Errorf("run-queue wait %d ns of %d: the spinners did not share", th.RunQueueNs, x.want.WallNs)
 		}
+	}
+}
+
+// schedstat reads the kernel's own run and wait time of a thread, ns.
+func schedstat(t *testing.T, c *child) (run, wait uint64) {
+	t.Helper()
+	path := fmt.Sprintf("/proc/%d/task/%d/schedstat", c.pid, c.tid)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Sscan(string(text), &run, &wait); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return run, wait
+}
+
+// Stamps plus their skew to the run queue's clock are schedstat's figures, on
+// workloads that switch often for unlike reasons.
+func TestSchedstat(t *testing.T) {
+	p := load(t, 99)
+	for _, task := range []string{"sleep 2000 300us", "pipe 2000 300us", "spin 1s"} {
+		t.Run(task, func(t *testing.T) {
+			c := startWorkload(t, "", strings.Fields(task)...)
+			s := tree(t, p, c)
+			defer p.Remove(s)
+			w := arm(t, p, s, 1)
+			run0, wait0 := schedstat(t, c)
+			c.start()
+			c.result()
+			time.Sleep(20 * time.Millisecond) // until it sleeps, and its figures rest
+			run, wait := schedstat(t, c)
+			run, wait = run-run0, wait-wait0
+			th := finish(t, p, s, &w)[c.tid]
+			perSwitch := func(a, b uint64) float64 { return (float64(a) - float64(b)) / float64(th.Switches) }
+			onCPU := uint64(int64(th.OnCPUWallNs) + th.OnCPUSkewNs)
+			waited := uint64(int64(th.RunQueueNs+th.ThrottledNs) + th.RunQueueSkewNs)
+			t.Logf("%d switches; run: stamps %+.0f ns per switch, with skew %+.0f, charged %+.0f; wait: stamps %+.0f, with skew %+.0f",
+				th.Switches, perSwitch(th.OnCPUWallNs, run), perSwitch(onCPU, run), perSwitch(th.OnCPUChargedNs, run),
+				perSwitch(th.RunQueueNs+th.ThrottledNs, wait), perSwitch(waited, wait))
+			const tick = 10e6 // of the slowest kernels
+			if err := within(th.OnCPUChargedNs, run, run/200+tick); err != nil {
+				t.Errorf("charged beside schedstat's run: %v", err)
+			}
+			if err := within(waited, wait, wait/200+1000*th.Switches+tick); err != nil {
+				t.Errorf("run-queue wait beside schedstat's: %v", err)
+			}
+			// Where the hypervisor stops the machine, stamps see it and charged does not.
+			if onCPU+run/200+tick < run {
+				t.Errorf("on-CPU %d ns, schedstat's run %d", onCPU, run)
+			}
+		})
 	}
 }
 

@@ -24,6 +24,13 @@ type reported struct {
 	thread *rungThread // nil: the programs never saw the thread
 }
 
+// Kinds of throttle clock, as throttle.h names them.
+const (
+	throttleNone = iota
+	throttleExact
+	throttleBound
+)
+
 // Sizes of the stream's parts, as report_thread writes them.
 const (
 	headSize   = int(unsafe.Sizeof(rungReportHead{}))
@@ -213,7 +220,11 @@ func closeThread(r reported, w Window, s Slot, added MonoNs) (Thread, bool) {
 				th.OnCPUChargedNs += uint64(float64(r.head.Exec-exec) * float64(open) / float64(now-since))
 			}
 		case rungStateSTATE_RUN_QUEUE:
-			th.RunQueueNs += open
+			var since0 rungThrottle
+			if known {
+				since0 = r.thread.Throttle
+			}
+			th.runnable(since, from, to, since0, r.head.Throttle)
 		case rungStateSTATE_STOPPED:
 			th.StoppedNs += open
 		case rungStateSTATE_BLOCKED:
@@ -227,7 +238,7 @@ func closeThread(r reported, w Window, s Slot, added MonoNs) (Thread, bool) {
 // states counts the states and reasons that have time.
 func (t *Thread) states() int {
 	n := len(t.Blocked)
-	for _, ns := range []uint64{t.OnCPUWallNs, t.RunQueueNs, t.StoppedNs} {
+	for _, ns := range []uint64{t.OnCPUWallNs, t.RunQueueNs, t.ThrottledNs, t.StoppedNs} {
 		if ns > 0 {
 			n++
 		}
@@ -235,11 +246,38 @@ func (t *Thread) states() int {
 	return n
 }
 
+// runnable credits the part from … to of a runnable interval that began at
+// since and was still open when end was read. It mirrors credit_runnable.
+func (t *Thread) runnable(since, from, to uint64, begin, end rungThrottle) {
+	var known uint64
+	if begin.Possible != 0 && begin.Kind == end.Kind && begin.Kind != throttleNone && end.Clock > begin.Clock {
+		known = min(end.Clock-begin.Clock, to-since)
+	}
+	unsure := begin.Possible != 0 && begin.Kind == throttleBound && (known > 0 || begin.FromStart+end.FromStart > 0)
+	throttledFrom, throttledTo := to-known, to
+	if begin.FromStart != 0 {
+		throttledFrom, throttledTo = since, since+known
+	}
+	var throttled uint64
+	if lo, hi := max(from, throttledFrom), min(to, throttledTo); hi > lo {
+		throttled = hi - lo
+	}
+	t.ThrottledNs += throttled
+	t.RunQueueNs += to - from - throttled
+	if unsure {
+		t.ThrottledSlackNs += to - from - throttled
+	}
+}
+
 func addAccount(th *Thread, a *rungAccount) {
 	th.OnCPUWallNs += a.OnCpuWall
 	th.OnCPUChargedNs += a.OnCpuCharged
 	th.RunQueueNs += a.RunQueue
 	th.StoppedNs += a.Stopped
+	th.ThrottledNs += a.Throttled
+	th.ThrottledSlackNs += a.ThrottledSlack
+	th.OnCPUSkewNs += a.OnCpuSkew
+	th.RunQueueSkewNs += a.RunQueueSkew
 	th.Switches += a.Switches
 	th.Wakeups += a.Wakeups
 	for _, b := range a.Blocked {

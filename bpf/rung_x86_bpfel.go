@@ -14,16 +14,20 @@ import (
 )
 
 type rungAccount struct {
-	_            structs.HostLayout
-	Window       uint32
-	Pad          uint32
-	OnCpuWall    uint64
-	OnCpuCharged uint64
-	RunQueue     uint64
-	Stopped      uint64
-	Switches     uint64
-	Wakeups      uint64
-	Blocked      [12]struct {
+	_              structs.HostLayout
+	Window         uint32
+	Pad            uint32
+	OnCpuWall      uint64
+	OnCpuCharged   uint64
+	RunQueue       uint64
+	Stopped        uint64
+	OnCpuSkew      int64
+	RunQueueSkew   int64
+	Throttled      uint64
+	ThrottledSlack uint64
+	Switches       uint64
+	Wakeups        uint64
+	Blocked        [12]struct {
 		_         structs.HostLayout
 		Ns        uint64
 		Intervals uint32
@@ -75,6 +79,7 @@ type rungReportHead struct {
 	Seq        uint64
 	Exec       uint64
 	StartNs    uint64
+	Throttle   rungThrottle
 	Tid        uint32
 	Tgid       uint32
 	State      uint32
@@ -120,6 +125,7 @@ const (
 	rungStateSTATE_BLOCKED   rungState = 3
 	rungStateSTATE_STOPPED   rungState = 4
 	rungStateSTATE_DEAD      rungState = 5
+	rungStateSTATE_THROTTLED rungState = 6
 )
 
 type rungSymbol struct {
@@ -142,11 +148,23 @@ type rungThread struct {
 	Reason   int32
 	Tgid     uint32
 	Since    uint64
+	Skew     int64
 	Born     uint64
 	Exec     uint64
+	Throttle rungThrottle
 	StartNs  uint64
 	Comm     [16]int8
 	Accounts [2]rungAccount
+}
+
+type rungThrottle struct {
+	_         structs.HostLayout
+	Clock     uint64
+	Kind      uint8
+	Possible  uint8
+	FromStart uint8
+	Unsure    uint8
+	Pad       [4]uint8
 }
 
 type rungWindow struct {
@@ -175,6 +193,7 @@ const (
 	rungProgKernelName    = "kernel_name"
 	rungProgOnClock       = "on_clock"
 	rungProgOnFork        = "on_fork"
+	rungProgOnMigrate     = "on_migrate"
 	rungProgOnSwitch      = "on_switch"
 	rungProgOnWakeup      = "on_wakeup"
 	rungProgOnWakeupNew   = "on_wakeup_new"
@@ -234,6 +253,7 @@ type rungProgramSpecs struct {
 	KernelName  *ebpf.ProgramSpec `ebpf:"kernel_name"`
 	OnClock     *ebpf.ProgramSpec `ebpf:"on_clock"`
 	OnFork      *ebpf.ProgramSpec `ebpf:"on_fork"`
+	OnMigrate   *ebpf.ProgramSpec `ebpf:"on_migrate"`
 	OnSwitch    *ebpf.ProgramSpec `ebpf:"on_switch"`
 	OnWakeup    *ebpf.ProgramSpec `ebpf:"on_wakeup"`
 	OnWakeupNew *ebpf.ProgramSpec `ebpf:"on_wakeup_new"`
@@ -337,6 +357,7 @@ type rungPrograms struct {
 	KernelName  *ebpf.Program `ebpf:"kernel_name"`
 	OnClock     *ebpf.Program `ebpf:"on_clock"`
 	OnFork      *ebpf.Program `ebpf:"on_fork"`
+	OnMigrate   *ebpf.Program `ebpf:"on_migrate"`
 	OnSwitch    *ebpf.Program `ebpf:"on_switch"`
 	OnWakeup    *ebpf.Program `ebpf:"on_wakeup"`
 	OnWakeupNew *ebpf.Program `ebpf:"on_wakeup_new"`
@@ -349,6 +370,7 @@ func (p *rungPrograms) Close() error {
 		p.KernelName,
 		p.OnClock,
 		p.OnFork,
+		p.OnMigrate,
 		p.OnSwitch,
 		p.OnWakeup,
 		p.OnWakeupNew,

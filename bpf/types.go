@@ -84,7 +84,7 @@ type Blocked struct {
 }
 
 // Thread is the account of one thread over one window, open intervals closed
-// at its edges: OnCPUWall + RunQueue + Throttled + Blocked + Stopped = Lifetime.
+// at its edges: OnCPUWall + RunQueue + Throttled + Blocked + Stopped = Lifetime (all Ns).
 type Thread struct {
 	Tid, Tgid uint32
 	Comm      string
@@ -92,12 +92,19 @@ type Thread struct {
 	LifetimeNs,
 	OnCPUWallNs,
 	OnCPUChargedNs,
-	RunQueueNs, // runnable, not running; contains throttled time until it is told apart
+	RunQueueNs, // runnable, not running, and not known to be throttled
+	ThrottledNs, // runnable, with the quota of its cgroup or of one above it spent
+	ThrottledSlackNs, // of RunQueueNs, what may be throttled too: 0 where the kernel is exact
 	StoppedNs uint64
-	Blocked           []Blocked
-	Switches, Wakeups uint64
-	Exited            bool // ended within the window
-	NoEvent           bool // no scheduler event within the window
+	Blocked []Blocked
+	// The scheduler's own figures come from the run queue's clock, which is set
+	// some microseconds before a switch, or at the wakeup before: to OnCPUWallNs
+	// add OnCPUSkewNs for what is charged (but for what the kernel leaves out of
+	// that), to RunQueueNs + ThrottledNs add RunQueueSkewNs for schedstat's wait.
+	OnCPUSkewNs, RunQueueSkewNs int64
+	Switches, Wakeups           uint64
+	Exited                      bool // ended within the window
+	NoEvent                     bool // no scheduler event within the window
 }
 
 // Counters are the kernel side's losses and repairs since Load, by name.

@@ -19,6 +19,7 @@ enum state {
 	STATE_BLOCKED,
 	STATE_STOPPED, /* by signal, tracer or freezer */
 	STATE_DEAD,
+	STATE_THROTTLED, /* a part of a runnable interval; no thread enters it */
 };
 
 /* Reasons beside syscall numbers; shared with types.go. */
@@ -37,6 +38,8 @@ struct account {
 	u32 window; /* id; of any other window the content is stale */
 	u32 pad;
 	u64 on_cpu_wall, on_cpu_charged, run_queue, stopped; /* ns */
+	s64 on_cpu_skew, run_queue_skew; /* ns, see credit_skew */
+	u64 throttled, throttled_slack; /* ns known to be throttled; of run_queue, what may be */
 	u64 switches, wakeups;
 	struct blocked blocked[REASONS];
 };
@@ -47,8 +50,10 @@ struct thread {
 	s32 reason; /* of the open interval, when blocked */
 	u32 tgid;
 	u64 since;    /* start of the open interval */
+	s64 skew;     /* then: our clock less the run queue's */
 	u64 born;     /* when the thread could first run */
 	u64 exec;     /* se.sum_exec_runtime at `since` of an on-CPU interval */
+	struct throttle throttle; /* at `since` of a runnable interval */
 	u64 start_ns; /* the kernel's start_time: identity */
 	char comm[16];
 	struct account accounts[WINDOWS];
@@ -108,6 +113,7 @@ static __always_inline struct thread *thread_of(struct task_struct *p, u32 slot,
 	th->start_ns = p->start_time;
 	th->born = p->start_time;
 	th->since = t->added > p->start_time ? t->added : p->start_time;
+	th->skew = 0;
 	th->exec = p->se.sum_exec_runtime;
 	for (int i = 0; i < WINDOWS; i++)
 		th->accounts[i].window = 0;
@@ -183,6 +189,10 @@ static __noinline int credit(struct thread *th, struct target *t, u64 now, u64 c
 				a->switches++;
 		} else if (state == STATE_RUN_QUEUE) {
 			a->run_queue += ns;
+			if (th->throttle.unsure)
+				a->throttled_slack += ns;
+		} else if (state == STATE_THROTTLED) {
+			a->throttled += ns;
 		} else if (state == STATE_STOPPED) {
 			a->stopped += ns;
 		} else if (state == STATE_BLOCKED) {
@@ -194,18 +204,84 @@ static __noinline int credit(struct thread *th, struct target *t, u64 now, u64 c
 	return 0;
 }
 
+/* The scheduler stamps its own figures with the run queue's clock, which it sets
+ * when it begins to choose the next thread, or at the wakeup before; the switch
+ * comes microseconds later. Adds to the window that `now` lies in by how much
+ * the interval is longer on that clock: what to add to on_cpu_wall to get what
+ * is charged, and to run_queue with throttled to get schedstat's wait. */
+static __always_inline void credit_skew(struct thread *th, struct target *t, u64 now, s64 skew)
+{
+#pragma unroll
+	for (int i = 0; i < WINDOWS; i++) {
+		struct window *w = &t->windows[i];
+		struct account *a = &th->accounts[i];
+		if (!w->id || a->window != w->id || now < w->start || now >= w->end)
+			continue;
+		if (th->state == STATE_ON_CPU)
+			a->on_cpu_skew += th->skew - skew;
+		else if (th->state == STATE_RUN_QUEUE)
+			a->run_queue_skew += th->skew - skew;
+	}
+}
+
+/* Our clock less that of the thread's run queue, whose origin is its own. */
+static __always_inline s64 queue_skew(struct task_struct *p, u64 now)
+{
+	struct cfs_rq *q = p->se.cfs_rq;
+	return q ? (s64)(now - q->rq->clock) : 0;
+}
+
+/* Ends a runnable interval: the queue's throttle clock says how much of it was
+ * throttled, the flags of its beginning on which side that lies. */
+static __noinline int credit_runnable(struct thread *th, struct target *t, u64 now,
+				      struct throttle *end)
+{
+	u64 length = now - th->since;
+	u64 known = throttled_for(&th->throttle, end, length);
+
+	if (!known) {
+		credit(th, t, now, 0);
+	} else if (th->throttle.from_start) {
+		u64 until = th->since + known;
+		th->state = STATE_THROTTLED;
+		credit(th, t, until, 0);
+		th->state = STATE_RUN_QUEUE;
+		th->since = until;
+		credit(th, t, now, 0);
+	} else {
+		u64 from = now - known;
+		credit(th, t, from, 0);
+		th->state = STATE_THROTTLED;
+		th->since = from;
+		credit(th, t, now, 0);
+	}
+	return 0;
+}
+
 /* Ends the open interval and begins one in `state`. */
-static __always_inline void turn(struct thread *th, u32 slot, u32 state, u64 now, u64 charged)
+static __always_inline void turn(struct thread *th, struct task_struct *p, u32 slot, u32 state,
+				 u64 now, u64 charged)
 {
 	struct target *t = target_of(slot);
 	if (!t)
 		return;
-	if (now > th->since)
-		credit(th, t, now, charged);
-	else if (now < th->since)
+	struct throttle throttle = {};
+	if (th->state == STATE_RUN_QUEUE || state == STATE_RUN_QUEUE)
+		read_throttle(p, &throttle);
+	if (now < th->since)
 		count(COUNT_BACKWARDS);
+	else if (th->state == STATE_RUN_QUEUE)
+		credit_runnable(th, t, now, &throttle);
+	else if (now > th->since)
+		credit(th, t, now, charged);
+	s64 skew = queue_skew(p, now);
+	if (th->skew && skew)
+		credit_skew(th, t, now, skew);
+	if (state == STATE_RUN_QUEUE)
+		th->throttle = throttle;
 	th->state = state;
 	th->since = now;
+	th->skew = skew;
 }
 
 /* Whether a window that has not been read yet holds something of this thread. */
@@ -242,16 +318,17 @@ static __always_inline void switch_out(struct task_struct *p, u32 slot, bool pre
 		count(COUNT_SWITCH_MISSED);
 		u64 at = last_arrival(p, now);
 		if (at > th->since)
-			turn(th, slot, STATE_ON_CPU, at, 0);
+			turn(th, p, slot, STATE_ON_CPU, at, 0);
 		else
 			th->state = STATE_ON_CPU;
+		th->skew = 0; /* no stamp of ours belongs to that switch */
 	}
 	u64 exec = p->se.sum_exec_runtime;
 	u64 charged = exec > th->exec ? exec - th->exec : 0;
 	th->exec = exec;
 	u32 state = p->__state;
 	if (state & TASK_DEAD) {
-		turn(th, slot, STATE_DEAD, now, charged);
+		turn(th, p, slot, STATE_DEAD, now, charged);
 		__builtin_memcpy(th->comm, p->comm, sizeof(th->comm));
 		unlock(th);
 		if (!in_a_window(th, slot))
@@ -262,11 +339,11 @@ static __always_inline void switch_out(struct task_struct *p, u32 slot, bool pre
 		return;
 	}
 	if (preempt || !state) {
-		turn(th, slot, STATE_RUN_QUEUE, now, charged);
+		turn(th, p, slot, STATE_RUN_QUEUE, now, charged);
 	} else if (state & (TASK_STOPPED_OR_TRACED | TASK_FROZEN)) {
-		turn(th, slot, STATE_STOPPED, now, charged);
+		turn(th, p, slot, STATE_STOPPED, now, charged);
 	} else {
-		turn(th, slot, STATE_BLOCKED, now, charged);
+		turn(th, p, slot, STATE_BLOCKED, now, charged);
 		th->reason = block_reason(p, state);
 	}
 	unlock(th);
@@ -287,13 +364,13 @@ static __always_inline void switch_in(struct task_struct *p, u32 slot, u64 now)
 		charged = exec > th->exec ? exec - th->exec : 0;
 		u64 until = th->since + charged;
 		if (until < now) {
-			turn(th, slot, STATE_RUN_QUEUE, until, charged);
+			turn(th, p, slot, STATE_RUN_QUEUE, until, charged);
 			charged = 0;
 		}
 	} else if (th->state == STATE_BLOCKED || th->state == STATE_STOPPED) {
 		count(COUNT_SWITCH_MISSED);
 	}
-	turn(th, slot, STATE_ON_CPU, now, charged);
+	turn(th, p, slot, STATE_ON_CPU, now, charged);
 	th->exec = exec;
 	unlock(th);
 }
@@ -316,7 +393,7 @@ static __always_inline void wakeup(struct task_struct *p, u32 slot, u64 now)
 	if (th->state != STATE_BLOCKED && th->state != STATE_STOPPED)
 		return;
 	lock(th);
-	turn(th, slot, STATE_RUN_QUEUE, now, 0);
+	turn(th, p, slot, STATE_RUN_QUEUE, now, 0);
 	unlock(th);
 }
 
@@ -329,12 +406,28 @@ static __always_inline void wakeup_new(struct task_struct *p, u32 slot, u64 now)
 	th->born = now;
 	th->since = now;
 	th->state = STATE_RUN_QUEUE;
+	th->skew = queue_skew(p, now);
+	read_throttle(p, &th->throttle);
+	unlock(th);
+}
+
+/* A runnable thread changes queues: what it waited on the old one is settled
+ * there. Load balancing moves nothing out of or into a throttled queue. */
+static __always_inline void migrate(struct task_struct *p, u32 slot, int cpu, u64 now)
+{
+	struct thread *th = thread_of(p, slot, false);
+	if (!th || th->state != STATE_RUN_QUEUE)
+		return;
+	lock(th);
+	turn(th, p, slot, STATE_RUN_QUEUE, now, 0);
+	read_throttle_on(p, cpu, &th->throttle);
 	unlock(th);
 }
 
 /* One thread in the stream of a report; user space mirrors it in report.go. */
 struct report_head {
 	u64 now, seq, exec, start_ns;
+	struct throttle throttle; /* now, of the thread's queue */
 	u32 tid, tgid, state, has_account;
 	s32 reason;
 	u32 pad;
@@ -373,6 +466,7 @@ static __always_inline void report_thread(struct seq_file *out, struct task_stru
 	else
 		head.state = STATE_BLOCKED;
 	head.reason = block_reason(p, state);
+	read_throttle(p, &head.throttle);
 	head.now = bpf_ktime_get_ns();
 	bpf_seq_write(out, &head, sizeof(head));
 	if (!th)

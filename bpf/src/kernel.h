@@ -57,10 +57,19 @@ struct css_set {
 	struct cgroup *dfl_cgrp;
 };
 struct rq {
-	u64 clock;
+	u64 clock, clock_pelt;
+	unsigned long lost_idle_time;
 };
 struct cfs_rq {
 	struct rq *rq;
+	int throttle_count;
+	/* v5.19: in the PELT clock, which CPU capacity and frequency scale. */
+	u64 throttled_clock_pelt, throttled_clock_pelt_time;
+	/* v6.6, 677ea015f231 ("sched: add throttled time stat for throttled children"): wall. */
+	u64 throttled_clock_self, throttled_clock_self_time;
+};
+struct task_group {
+	struct cfs_rq **cfs_rq;
 };
 struct sched_entity {
 	struct cfs_rq *cfs_rq;
@@ -78,7 +87,15 @@ struct task_struct {
 	struct sched_entity se;
 	struct sched_info sched_info;
 	struct task_struct *real_parent;
+	struct task_group *sched_task_group;
 	char comm[16];
+};
+/* v6.18, e1fad12dcb66 ("sched/fair: Switch to task based throttle model"). */
+struct task_struct___throttled {
+	bool throttled;
+};
+struct list_head {
+	struct list_head *next;
 };
 struct seq_file;
 struct bpf_iter_meta {

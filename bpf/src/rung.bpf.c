@@ -10,9 +10,11 @@
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
 
 #include "counter.h"
 #include "target.h"
+#include "throttle.h"
 #include "account.h"
 #include "sample.h"
 #include "symbol.h"
@@ -52,6 +54,17 @@ int BPF_PROG(on_wakeup_new, struct task_struct *p)
 	u32 slot = slot_of(p);
 	if (slot)
 		wakeup_new(p, slot, bpf_ktime_get_ns());
+	return 0;
+}
+
+SEC("tp_btf/sched_migrate_task")
+int BPF_PROG(on_migrate, struct task_struct *p, int cpu)
+{
+	if (!targets_exist())
+		return 0;
+	u32 slot = slot_of(p);
+	if (slot)
+		migrate(p, slot, cpu, bpf_ktime_get_ns());
 	return 0;
 }
 

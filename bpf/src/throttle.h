@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * How long a run queue has been throttled, with a thread waiting in it.
+ *
+ * From v6.6 the kernel keeps that as wall time in throttled_clock_self(_time),
+ * for quotas of the thread's own group and of any above it: exact. Before, it
+ * keeps the PELT clock, which CPU capacity and frequency slow down: a lower
+ * bound, and then all of an interval that met throttling is the upper one.
+ * v6.18 throttles threads, not queues: a flag of the thread says whether the
+ * interval that begins now is throttled at all.
+ */
+#pragma once
+
+enum {
+	THROTTLE_NONE,  /* this kernel has no quotas, or the queue is not known */
+	THROTTLE_EXACT, /* clock is wall time */
+	THROTTLE_BOUND, /* clock is the PELT clock */
+};
+
+struct throttle {
+	u64 clock; /* ns throttled so far, open interval included */
+	u8 kind;
+	u8 possible;   /* the interval that begins here may be throttled */
+	u8 from_start; /* and is so from its beginning */
+	u8 unsure;     /* what is left to the run queue of this interval may be throttled */
+	u8 pad[4];
+};
+
+#define bpf_ksym_exists(symbol) (!!(symbol))
+
+/* Reads through a bare address, by a typed load; v6.2. */
+extern void *bpf_rdonly_cast(const void *address, u32 type) __ksym __weak;
+
+static __always_inline u64 open_since(u64 now, u64 since)
+{
+	return since && now > since ? now - since : 0;
+}
+
+static __always_inline void read_queue(struct cfs_rq *q, struct throttle *t)
+{
+	if (!q || !bpf_core_field_exists(q->throttle_count))
+		return;
+	t->from_start = q->throttle_count > 0;
+	if (bpf_core_field_exists(q->throttled_clock_self_time)) {
+		t->kind = THROTTLE_EXACT;
+		t->clock = q->throttled_clock_self_time + open_since(q->rq->clock, q->throttled_clock_self);
+	} else if (bpf_core_field_exists(q->throttled_clock_pelt_time)) {
+		t->kind = THROTTLE_BOUND;
+		t->clock = q->throttled_clock_pelt_time;
+		if (t->from_start)
+			t->clock += open_since(q->rq->clock_pelt - q->rq->lost_idle_time, q->throttled_clock_pelt);
+	}
+}
+
+/* Whether throttling can take the thread between now and its next switch-in. */
+static __always_inline void read_flags(struct task_struct *p, struct throttle *t)
+{
+	struct task_struct___throttled *task = (void *)p;
+	t->possible = 1;
+	if (bpf_core_field_exists(task->throttled))
+		t->possible = t->from_start = task->throttled;
+}
+
+static __always_inline void read_throttle(struct task_struct *p, struct throttle *t)
+{
+	__builtin_memset(t, 0, sizeof(*t));
+	read_queue(p->se.cfs_rq, t);
+	read_flags(p, t);
+}
+
+/* The same of the queue of another CPU, which the thread is about to join. */
+static __always_inline void read_throttle_on(struct task_struct *p, int cpu, struct throttle *t)
+{
+	__builtin_memset(t, 0, sizeof(*t));
+	if (!bpf_ksym_exists(bpf_rdonly_cast) || !p->sched_task_group)
+		return;
+	struct list_head *cell = bpf_rdonly_cast((void *)p->sched_task_group->cfs_rq + cpu * sizeof(void *),
+						 bpf_core_type_id_kernel(struct list_head));
+	struct cfs_rq *q = bpf_rdonly_cast(cell->next, bpf_core_type_id_kernel(struct cfs_rq));
+	read_queue(q, t);
+	read_flags(p, t);
+}
+
+/* Of an interval of `length`, what was throttled for certain. */
+static __always_inline u64 throttled_for(struct throttle *from, struct throttle *to, u64 length)
+{
+	if (!from->possible || from->kind == THROTTLE_NONE || from->kind != to->kind)
+		return 0;
+	u64 ns = to->clock > from->clock ? to->clock - from->clock : 0;
+	from->unsure = from->kind == THROTTLE_BOUND && (ns || from->from_start || to->from_start);
+	return ns < length ? ns : length;
+}

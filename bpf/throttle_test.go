@@ -1,0 +1,169 @@
+//go:build linux
+
+package bpf
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// quota is a cgroup with a CFS quota, on whichever hierarchy has the cpu controller.
+type quota struct {
+	dir     string
+	v1      bool
+	members []*child
+}
+
+// makeQuota gives a child of parent (or of the root) with a quota in percent of
+// one CPU, period 100 ms; 0 sets none.
+func makeQuota(t *testing.T, parent *quota, percent int) *quota {
+	t.Helper()
+	q := &quota{}
+	if parent == nil {
+		for _, root := range []string{"/sys/fs/cgroup/cpu", cgroup2Root(t)} {
+			if _, err := os.Stat(filepath.Join(root, "cpu.cfs_period_us")); err == nil {
+				q.v1, q.dir = true, root
+				break
+			}
+			q.dir = root
+		}
+	} else {
+		q.v1, q.dir = parent.v1, parent.dir
+	}
+	if !q.v1 {
+		if err := os.WriteFile(filepath.Join(q.dir, "cgroup.subtree_control"), []byte("+cpu"), 0); err != nil {
+			t.Skipf("kernel test: no CPU quota here: %v", err)
+		}
+	}
+	q.dir, _ = makeCgroup(t, q.dir, fmt.Sprintf("rung-quota-%d-%d", os.Getpid(), percent))
+	if percent > 0 {
+		file, text := "cpu.max", fmt.Sprintf("%d 100000", percent*1000)
+		if q.v1 {
+			file, text = "cpu.cfs_quota_us", fmt.Sprint(percent*1000)
+		}
+		if err := os.WriteFile(filepath.Join(q.dir, file), []byte(text), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return q
+}
+
+// join moves a whole process in, and out by its death before the cgroup goes.
+func (q *quota) join(t *testing.T, c *child) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(q.dir, "cgroup.procs"), []byte(fmt.Sprint(c.pid)), 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.cmd.Process.Kill(); c.cmd.Wait() })
+}
+
+// startPinned starts a workload whose threads all stay on one CPU.
+func startPinned(t *testing.T, cpu int, task ...string) *child {
+	t.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var before, one unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &before); err != nil {
+		t.Fatal(err)
+	}
+	one.Set(cpu)
+	if err := unix.SchedSetaffinity(0, &one); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.SchedSetaffinity(0, &before)
+	return startWorkload(t, "", task...)
+}
+
+// stat reads nr_throttled and the throttled time in ns from cpu.stat.
+func (q *quota) stat(t *testing.T) (times, ns uint64) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(q.dir, "cpu.stat"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		n, _ := strconv.ParseUint(value, 10, 64)
+		switch key {
+		case "nr_throttled":
+			times = n
+		case "throttled_time":
+			ns = n
+		case "throttled_usec":
+			ns = n * 1000
+		}
+	}
+	return times, ns
+}
+
+// A pinned spinner under a quota is off the CPU only while it is throttled or
+// waits to run: its own clocks and cpu.stat say for how long. The quota may be
+// its own cgroup's or one above.
+func TestThrottledSpinner(t *testing.T) {
+	p := load(t, 99)
+	cpus, err := onlineCPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name    string
+		percent int
+		nested  bool
+	}{{"10 %", 10, false}, {"50 %", 50, false}, {"50 % in the pod", 50, true}} {
+		t.Run(test.name, func(t *testing.T) {
+			outer := makeQuota(t, nil, test.percent)
+			inner := outer
+			if test.nested {
+				inner = makeQuota(t, outer, 0)
+			}
+			// All of the process on one CPU: cpu.stat adds up the CPUs of a cgroup.
+			c := startPinned(t, cpus[len(cpus)-1], "spin", "2s")
+			inner.join(t, c)
+			s := tree(t, p, c)
+			defer p.Remove(s)
+			w := arm(t, p, s, 1)
+			times0, stat0 := outer.stat(t)
+			c.start()
+			want := c.result()
+			times, stat := outer.stat(t)
+			stat, times = stat-stat0, times-times0
+			th := finish(t, p, s, &w)[c.tid]
+
+			off := th.RunQueueNs + th.ThrottledNs
+			for _, b := range th.Blocked {
+				if b.Reason != pollNumber {
+					off += b.Ns
+				}
+			}
+			truth := want.WallNs - want.CPUNs
+			t.Logf("throttled %.4f s + run-queue wait %.4f s (slack %.4f), wall - CPU clock %.4f s; cpu.stat %.4f s in %d periods",
+				float64(th.ThrottledNs)/1e9, float64(th.RunQueueNs)/1e9, float64(th.ThrottledSlackNs)/1e9,
+				float64(truth)/1e9, float64(stat)/1e9, times)
+			slack := truth/500 + 4000*th.Switches + uint64(want.Began-c.told)
+			if err := within(off, truth, slack); err != nil {
+				t.Errorf("throttled + run-queue wait: %v; %+v", err, th)
+			}
+			if stat == 0 {
+				t.Fatal("the cgroup was never throttled: the test shows nothing")
+			}
+			if th.ThrottledSlackNs > 0 {
+				if hi := th.ThrottledNs + th.ThrottledSlackNs; th.ThrottledNs > stat*101/100 || hi < stat*99/100 {
+					t.Errorf("cpu.stat %d ns lies outside [%d, %d]", stat, th.ThrottledNs, hi)
+				}
+				if th.ThrottledSlackNs > times*100e6 {
+					t.Errorf("the bound is %d ns wide after %d throttlings", th.ThrottledSlackNs, times)
+				}
+			} else if r := float64(th.ThrottledNs) / float64(stat); math.Abs(r-1) > 0.01 {
+				t.Errorf("throttled is %.4f of cpu.stat", r)
+			}
+		})
+	}
+}
