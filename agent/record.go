@@ -125,10 +125,12 @@ func (a *Agent) cost(first, last edge) *rungv1.Cost {
 }
 
 func recordThread(t bpf.Thread, start bpf.MonoNs, first, last map[int]Schedstat) *rungv1.Thread {
+	throttledHi := t.ThrottledNs + t.ThrottledSlackNs
 	m := &rungv1.Thread{
 		Tid: t.Tid, Tgid: t.Tgid, Comm: t.Comm, StartNs: t.StartNs,
 		LifetimeNs: t.LifetimeNs, OnCpuWallNs: t.OnCPUWallNs, OnCpuChargedNs: t.OnCPUChargedNs,
-		RunQueueNs: t.RunQueueNs, StoppedNs: t.StoppedNs,
+		RunQueueNs: t.RunQueueNs, ThrottledLoNs: &t.ThrottledNs, ThrottledHiNs: &throttledHi, StoppedNs: t.StoppedNs,
+		OnCpuSkewNs: t.OnCPUSkewNs, RunQueueSkewNs: t.RunQueueSkewNs,
 		Switches: t.Switches, Wakeups: t.Wakeups, Exited: t.Exited, NoEvent: t.NoEvent,
 	}
 	for _, b := range t.Blocked {

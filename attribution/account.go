@@ -22,9 +22,12 @@ type Thread struct {
 	// contains at most ThrottledHiNs − ThrottledLoNs of it.
 	RunQueueNs                   uint64
 	ThrottledLoNs, ThrottledHiNs *uint64
-	Blocked                      []Blocked
-	StoppedNs                    uint64
-	Switches                     uint64
+	// What the run queue's own clock adds to OnCPUWallNs, and to RunQueueNs with
+	// throttled time: see rungv1.Thread.
+	OnCPUSkewNs, RunQueueSkewNs int64
+	Blocked                     []Blocked
+	StoppedNs                   uint64
+	Switches                    uint64
 	// Schedstat of the kernel over the same window: the oracle; nil: not read.
 	SchedstatRunNs, SchedstatWaitNs *uint64
 }

@@ -10,7 +10,6 @@ package attribution
 
 import (
 	"fmt"
-	"strings"
 )
 
 // Mappings that mark frames which are not code of the target. They are the
@@ -96,21 +95,4 @@ func ParseCharge(s string) (Charge, error) {
 		return c, nil
 	}
 	return "", fmt.Errorf("charge %q: want %q or %q", s, Leaf, Owner)
-}
-
-// ThreadGroup folds each run of digits in a thread's name to one star, so that
-// "worker-3" and "worker-12" are both "worker-*".
-func ThreadGroup(comm string) string {
-	var b strings.Builder
-	inDigits := false
-	for _, r := range comm {
-		digit := r >= '0' && r <= '9'
-		if digit && !inDigits {
-			b.WriteByte('*')
-		} else if !digit {
-			b.WriteRune(r)
-		}
-		inDigits = digit
-	}
-	return b.String()
 }

@@ -26,7 +26,6 @@ type Check struct {
 const (
 	CheckClosure         = "Σ charged ÷ usage_usec"
 	CheckWallCharged     = "wall − charged"
-	CheckCharged         = "charged vs schedstat, worst thread"
 	CheckSchedstatRun    = "run vs schedstat, worst thread"
 	CheckRunOffset       = "run offset per switch"
 	CheckSchedstatWait   = "wait vs schedstat, worst thread"
@@ -59,25 +58,21 @@ func Checks(in CheckInput) []Check {
 	if in.TickNs <= 0 {
 		in.TickNs = defaultTickNs
 	}
-	run, runOffset := schedstat(in, CheckSchedstatRun, CheckRunOffset, func(t *Thread) (int64, *uint64) {
-		return int64(t.OnCPUWallNs), t.SchedstatRunNs
+	// schedstat's run is charged time; what wall adds to it stands in a row of its own.
+	run, runOffset := schedstat(in, CheckSchedstatRun, CheckRunOffset, func(t *Thread) comparison {
+		return comparison{
+			own: int64(t.OnCPUChargedNs), stamps: int64(t.OnCPUWallNs), oracle: t.SchedstatRunNs,
+		}
 	})
-	// The kernel's run_delay counts throttled time as waiting.
-	wait, waitOffset := schedstat(in, CheckSchedstatWait, CheckWaitOffset, func(t *Thread) (int64, *uint64) {
+	wait, waitOffset := schedstat(in, CheckSchedstatWait, CheckWaitOffset, func(t *Thread) comparison {
 		ns := int64(t.RunQueueNs)
 		if t.ThrottledLoNs != nil {
-			ns += int64(*t.ThrottledLoNs)
+			ns += int64(*t.ThrottledLoNs) // the kernel counts throttled time as waiting
 		}
-		return ns, t.SchedstatWaitNs
-	})
-	// Charged is the kernel's own sum, so no oracle of the account; that it
-	// agrees says that the edges were met, and that a difference of wall lies
-	// between the two clocks (steal, the switch itself), not in lost time.
-	charged, _ := schedstat(in, CheckCharged, "", func(t *Thread) (int64, *uint64) {
-		return int64(t.OnCPUChargedNs), t.SchedstatRunNs
+		return comparison{own: ns + t.RunQueueSkewNs, stamps: ns, oracle: t.SchedstatWaitNs}
 	})
 	return []Check{
-		accountCloses(in), closure(in), wallMinusCharged(in), charged, run, runOffset, wait, waitOffset, samplesExpected(in),
+		accountCloses(in), closure(in), wallMinusCharged(in), run, runOffset, wait, waitOffset, samplesExpected(in),
 	}
 }
 
@@ -155,10 +150,11 @@ func wallMinusCharged(in CheckInput) Check {
 	if len(in.Threads) == 0 {
 		return absent(CheckWallCharged, "ns", noThreads)
 	}
-	var wall int64
+	var wall, skew int64
 	var switches uint64
 	for i := range in.Threads {
 		wall += int64(in.Threads[i].OnCPUWallNs)
+		skew += in.Threads[i].OnCPUSkewNs
 		switches += in.Threads[i].Switches
 	}
 	diff := float64(wall - SumCharged(in.Threads))
@@ -167,29 +163,38 @@ func wallMinusCharged(in CheckInput) Check {
 		c.Detail = fmt.Sprintf("%+.3f %% of wall", 100*diff/float64(wall))
 	}
 	if switches > 0 {
-		c.Detail += fmt.Sprintf(", %+.0f ns per switch", diff/float64(switches))
+		c.Detail += fmt.Sprintf(", %+.0f ns per switch, of which the run queue's earlier clock %+.0f",
+			diff/float64(switches), -float64(skew)/float64(switches))
 	}
 	return c
 }
 
+// comparison is one state of one thread beside schedstat: the account's figure
+// in schedstat's own terms, and the one made of switch stamps alone.
+type comparison struct {
+	own, stamps int64
+	oracle      *uint64 // nil: not read
+}
+
 // schedstat holds one state of each thread against the kernel's own sum. The
 // worst thread's difference is given in parts of its bound, so that 1 is the
-// bound for all; the offset is the signed mean over all switches.
-func schedstat(in CheckInput, name, offsetName string, pick func(*Thread) (int64, *uint64)) (worst, offset Check) {
+// bound for all; the offset of the stamps is the signed mean over all switches.
+func schedstat(in CheckInput, name, offsetName string, pick func(*Thread) comparison) (worst, offset Check) {
 	var sum, most float64
 	var switches uint64
 	compared, broken := 0, 0
 	detail := ""
 	for i := range in.Threads {
 		t := &in.Threads[i]
-		own, oracle := pick(t)
+		c := pick(t)
+		oracle := c.oracle
 		if oracle == nil {
 			continue
 		}
 		compared++
-		diff := float64(own - int64(*oracle))
+		diff := float64(c.own - int64(*oracle))
 		bound := schedstatShare*float64(*oracle) + switchNs*float64(t.Switches) + float64(in.TickNs)
-		sum += diff
+		sum += float64(c.stamps - int64(*oracle))
 		switches += t.Switches
 		parts := math.Abs(diff) / bound
 		if parts > 1 {

@@ -27,7 +27,6 @@ type Progress struct {
 	Step              Step
 	Elapsed, Duration time.Duration // since the first send; of the schedule
 	Delivered         uint64
-	Draining          bool
 }
 
 // Outcome is all that there is about a finished step.

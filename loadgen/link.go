@@ -2,7 +2,6 @@ package loadgen
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -85,7 +84,7 @@ func ensureAll[T any](ctx context.Context, links []*link[T]) error {
 	return forAll(len(links), func(i int) error { return links[i].ensure(ctx) })
 }
 
-// forAll calls f with 0 to n-1, at most 16 at a time, and joins up to one error.
+// forAll calls f with 0 to n-1, at most 16 at a time and returns the first error.
 func forAll(n int, f func(i int) error) error {
 	var (
 		wg    sync.WaitGroup
@@ -107,5 +106,3 @@ func forAll(n int, f func(i int) error) error {
 	}
 	return nil
 }
-
-var errClosed = errors.New("closed")

@@ -147,7 +147,7 @@ func (t *tally) close() counts {
 	return c
 }
 
-// sofar is what was handed over and delivered up to now, for progress.
+// sofar is what was delivered up to now, for progress.
 func (t *tally) sofar() (delivered uint64) {
 	for i := range t.shards {
 		s := &t.shards[i]
@@ -161,11 +161,10 @@ func (t *tally) sofar() (delivered uint64) {
 // window counts the successes received between two instants, whichever step
 // sent them, and the requests in flight at the two edges.
 type window struct {
-	start, end     int64 // mono ns, both inside
-	delivered      atomic.Uint64
-	inFlightStart  int64 // scheduler only
-	inFlightEnd    int64
-	startNs, endNs int64 // when in flight was read
+	start, end    int64 // mono ns, both inside
+	delivered     atomic.Uint64
+	inFlightStart int64 // scheduler only
+	inFlightEnd   int64
 }
 
 // success counts a success received at an instant.

@@ -2,10 +2,7 @@
 
 package loadgen
 
-import (
-	"context"
-	"time"
-)
+import "context"
 
 // waiter sleeps until an instant, with Go's timers where there is no timerfd:
 // they wake up to a millisecond late, which shows as lateness.

@@ -17,6 +17,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"github.com/rungprof/rung/attribution"
 	"runtime"
 	"slices"
 	"time"
@@ -193,7 +194,7 @@ func (b *builder) add(s bpf.Sample, period int64) {
 		if comm, ok := b.in.Comms[s.Tid]; ok {
 			comm = symbol.Printable(comm)
 			sample.Label[LabelThread] = []string{comm}
-			sample.Label[LabelThreadGroup] = []string{ThreadGroup(comm)}
+			sample.Label[LabelThreadGroup] = []string{attribution.ThreadGroup(comm)}
 		}
 		b.samples[string(key)] = sample
 		b.order = append(b.order, sample)

@@ -40,7 +40,7 @@ var (
 		0xff60: "handle_softirqs", 0xff70: "tcp_v4_rcv",
 		0xff80: "asm_exc_page_fault", 0xff90: "exc_page_fault", 0xffa0: "clear_page_erms",
 		0xffb0: "asm_sysvec_apic_timer_interrupt", 0xffc0: "sysvec_apic_timer_interrupt",
-		0xffd0: "irqentry_exit_to_user_mode", 0xffe0: "el0_interrupt",
+		0xffd0: "hrtimer_interrupt", 0xffe0: "el0_interrupt",
 	}
 )
 
@@ -239,30 +239,6 @@ func TestBuildRefuses(t *testing.T) {
 	}
 }
 
-func TestThreadGroup(t *testing.T) {
-	for comm, want := range map[string]string{
-		"worker-3":        "worker-*",
-		"worker-12":       "worker-*",
-		"worker7":         "worker*",
-		"loop-0":          "loop-*",
-		"qtp1234567-45":   "qtp*-*",
-		"pool-1-thread-2": "pool-*-thread-*",
-		"kworker/0:1":     "kworker/*:*",
-		"GC Thread#0":     "GC Thread#*",
-		"G1 Conc#0":       "G1 Conc#*",
-		"C1 CompilerThre": "C1 CompilerThre",
-		"C2 CompilerThre": "C2 CompilerThre",
-		"rest-h1":         "rest-h1",
-		"server":          "server",
-		"42":              "*",
-		"":                "",
-	} {
-		if got := ThreadGroup(comm); got != want {
-			t.Errorf("ThreadGroup(%q) = %q, want %q", comm, got, want)
-		}
-	}
-}
-
 func TestClassify(t *testing.T) {
 	for _, tt := range []struct {
 		rootFirst string
@@ -274,7 +250,12 @@ func TestClassify(t *testing.T) {
 		{"el0t_64_sync el0t_64_sync_handler el0_ia do_mem_abort", "page fault", ""},
 		{"el0t_64_irq el0t_64_irq_handler __el0_irq_handler_common el0_interrupt", "interrupt", "el0t_64_irq"},
 		{"asm_common_interrupt common_interrupt __common_interrupt handle_edge_irq", "interrupt", "asm_common_interrupt"},
-		{"asm_sysvec_apic_timer_interrupt irqentry_exit_to_user_mode schedule", "interrupt", "asm_sysvec_apic_timer_interrupt"},
+		{"asm_sysvec_apic_timer_interrupt sysvec_apic_timer_interrupt hrtimer_interrupt", "interrupt", "asm_sysvec_apic_timer_interrupt"},
+		{"asm_sysvec_apic_timer_interrupt irqentry_exit_to_user_mode schedule", "kernel", ""},
+		{"el0t_64_irq el0_interrupt do_notify_resume schedule finish_task_switch", "kernel", ""},
+		{"asm_sysvec_apic_timer_interrupt irqentry_exit_to_user_mode schedule asm_sysvec_call_function __irq_exit_rcu handle_softirqs", "interrupt", "asm_sysvec_call_function"},
+		{"do_syscall_64 ksys_write asm_sysvec_reschedule_ipi irqentry_exit preempt_schedule_irq __schedule finish_task_switch", "kernel", ""},
+		{"asm_exc_page_fault do_user_addr_fault handle_mm_fault io_schedule schedule __schedule", "page fault", ""},
 		{"el0t_64_sync el0_da handle_mm_fault el1h_64_irq el1h_64_irq_handler el1_interrupt", "page fault", "el1h_64_irq"},
 		{"do_syscall_64 ksys_write tcp_sendmsg __local_bh_enable_ip do_softirq.part.0 handle_softirqs net_rx_action", "interrupt", "do_softirq.part.0"},
 		{"el0t_64_sync el0_svc __arm64_sys_write __local_bh_enable_ip do_softirq.part.0 call_on_irq_stack handle_softirqs", "interrupt", "do_softirq.part.0"},

@@ -14,9 +14,29 @@ const (
 // and an interrupt lies nearer to the root. interrupt is the index of the
 // root-most frame of interrupt handling, -1 if there is none.
 //
+// A thread that is preempted by an interrupt leaves the CPU from that
+// interrupt's way out and comes back there: what runs then is the switch, no
+// handling. A clock tick that falls due in the switch, with interrupts off,
+// fires at its end and finds such a stack.
+//
 // Names are used since addresses of sections such as irqentry_text need
 // /proc/kallsyms, which may be hidden.
 func classify(names []string) (entry string, interrupt int) {
+	for i, name := range names {
+		if wayOut[baseName(name)] {
+			if entry, interrupt = classifyHandled(names[:i]); interrupt >= 0 {
+				return entryInterrupt, interrupt
+			}
+			if entry, _ = classifyHandled(names[i:]); entry == entryInterrupt {
+				entry = entryKernel
+			}
+			return entry, -1
+		}
+	}
+	return classifyHandled(names)
+}
+
+func classifyHandled(names []string) (entry string, interrupt int) {
 	entry, interrupt = entryKernel, -1
 	for i := len(names) - 1; i >= 0 && interrupt < 0; i-- {
 		name := baseName(names[i])
@@ -47,6 +67,14 @@ var faultFunctions = set(
 	"asm_exc_page_fault", "exc_page_fault", "do_user_addr_fault", "do_kern_addr_fault",
 	"el0_da", "el0_ia", "el1_abort", "do_mem_abort", "do_page_fault", "do_translation_fault",
 	"handle_mm_fault", "__handle_mm_fault",
+)
+
+// wayOut functions run when an interrupt has been handled, x86 then arm64 then common.
+var wayOut = set(
+	"irqentry_exit_to_user_mode", "irqentry_exit", "raw_irqentry_exit_cond_resched", "irqentry_exit_cond_resched",
+	"exit_to_user_mode", "exit_to_user_mode_prepare", "asm_exit_to_user_mode", "arm64_exit_to_user_mode",
+	"prepare_exit_to_user_mode", "do_notify_resume", "arm64_preempt_schedule_irq",
+	"exit_to_user_mode_loop", "preempt_schedule_irq", "schedule", "__schedule",
 )
 
 // interruptFunctions handle hardware and software interrupts. Beside them go

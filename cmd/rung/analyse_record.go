@@ -116,6 +116,7 @@ func accountThreads(r *rungv1.StepRecord) []attribution.Thread {
 			Tid: t.GetTid(), Tgid: t.GetTgid(), Comm: t.GetComm(), LifetimeNs: t.GetLifetimeNs(),
 			OnCPUWallNs: t.GetOnCpuWallNs(), OnCPUChargedNs: t.GetOnCpuChargedNs(), RunQueueNs: t.GetRunQueueNs(),
 			ThrottledLoNs: t.ThrottledLoNs, ThrottledHiNs: t.ThrottledHiNs,
+			OnCPUSkewNs: t.GetOnCpuSkewNs(), RunQueueSkewNs: t.GetRunQueueSkewNs(),
 			StoppedNs: t.GetStoppedNs(), Switches: t.GetSwitches(),
 			SchedstatRunNs: t.SchedstatRunNs, SchedstatWaitNs: t.SchedstatWaitNs,
 		}

@@ -3,7 +3,7 @@
 // work puts them. CI runs it; it measures nothing itself.
 //
 //	democheck whole REPORT.json
-//	democheck doubled ONCE.json TWICE.json
+//	democheck doubled BASE.json ONCE.json TWICE.json
 //	democheck planted NS REPORT.json
 package main
 
@@ -36,7 +36,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 }
 
 func check(args []string) (*results, error) {
-	const usage = "want: whole REPORT.json, doubled ONCE.json TWICE.json, or planted NS REPORT.json"
+	const usage = "want: whole REPORT.json, doubled BASE.json ONCE.json TWICE.json, or planted NS REPORT.json"
 	if len(args) == 0 {
 		return nil, fmt.Errorf("no check named; %s", usage)
 	}
@@ -49,7 +49,7 @@ func check(args []string) (*results, error) {
 			return nil, fmt.Errorf("planted %q: give the planted nanoseconds per request, above 0", files[0])
 		}
 		files = files[1:]
-	case args[0] == "whole" && len(files) == 1, args[0] == "doubled" && len(files) == 2:
+	case args[0] == "whole" && len(files) == 1, args[0] == "doubled" && len(files) == 3:
 	default:
 		return nil, fmt.Errorf("%v; %s", args, usage)
 	}
@@ -66,7 +66,7 @@ func check(args []string) (*results, error) {
 	case "whole":
 		whole(out, reports[0])
 	case "doubled":
-		doubled(out, reports[0], reports[1])
+		doubled(out, reports[0], reports[1], reports[2])
 	case "planted":
 		planted(out, reports[0], plantedNs)
 	}

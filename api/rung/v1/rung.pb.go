@@ -1358,6 +1358,7 @@ type Thread struct {
 	OnCpuWallNs    uint64 `protobuf:"varint,6,opt,name=on_cpu_wall_ns,json=onCpuWallNs,proto3" json:"on_cpu_wall_ns,omitempty"`
 	OnCpuChargedNs uint64 `protobuf:"varint,7,opt,name=on_cpu_charged_ns,json=onCpuChargedNs,proto3" json:"on_cpu_charged_ns,omitempty"`
 	RunQueueNs     uint64 `protobuf:"varint,8,opt,name=run_queue_ns,json=runQueueNs,proto3" json:"run_queue_ns,omitempty"`
+	// Known to be throttled; run_queue_ns holds what of the upper figure is not.
 	// Absent: not told apart on this kernel, and then contained in run_queue_ns.
 	ThrottledLoNs *uint64    `protobuf:"varint,9,opt,name=throttled_lo_ns,json=throttledLoNs,proto3,oneof" json:"throttled_lo_ns,omitempty"`
 	ThrottledHiNs *uint64    `protobuf:"varint,10,opt,name=throttled_hi_ns,json=throttledHiNs,proto3,oneof" json:"throttled_hi_ns,omitempty"`
@@ -1370,9 +1371,15 @@ type Thread struct {
 	SchedstatWaitNs *uint64 `protobuf:"varint,16,opt,name=schedstat_wait_ns,json=schedstatWaitNs,proto3,oneof" json:"schedstat_wait_ns,omitempty"`
 	Exited          bool    `protobuf:"varint,17,opt,name=exited,proto3" json:"exited,omitempty"`
 	// No scheduler event in the window: state and time come from the iterator alone.
-	NoEvent       bool `protobuf:"varint,18,opt,name=no_event,json=noEvent,proto3" json:"no_event,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	NoEvent bool `protobuf:"varint,18,opt,name=no_event,json=noEvent,proto3" json:"no_event,omitempty"`
+	// The scheduler's own figures come from the run queue's clock, which is set
+	// some microseconds before a switch. Added to on_cpu_wall_ns it gives what is
+	// charged, but for what the kernel leaves out of that; added to run_queue_ns
+	// and throttled time it gives schedstat's wait.
+	OnCpuSkewNs    int64 `protobuf:"zigzag64,19,opt,name=on_cpu_skew_ns,json=onCpuSkewNs,proto3" json:"on_cpu_skew_ns,omitempty"`
+	RunQueueSkewNs int64 `protobuf:"zigzag64,20,opt,name=run_queue_skew_ns,json=runQueueSkewNs,proto3" json:"run_queue_skew_ns,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Thread) Reset() {
@@ -1529,6 +1536,20 @@ func (x *Thread) GetNoEvent() bool {
 		return x.NoEvent
 	}
 	return false
+}
+
+func (x *Thread) GetOnCpuSkewNs() int64 {
+	if x != nil {
+		return x.OnCpuSkewNs
+	}
+	return 0
+}
+
+func (x *Thread) GetRunQueueSkewNs() int64 {
+	if x != nil {
+		return x.RunQueueSkewNs
+	}
+	return 0
 }
 
 type Sampling struct {
@@ -2047,7 +2068,7 @@ const file_api_rung_v1_rung_proto_rawDesc = "" +
 	"\aBlocked\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x0e\n" +
 	"\x02ns\x18\x02 \x01(\x04R\x02ns\x12\x1c\n" +
-	"\tintervals\x18\x03 \x01(\x04R\tintervals\"\xb1\x05\n" +
+	"\tintervals\x18\x03 \x01(\x04R\tintervals\"\x81\x06\n" +
 	"\x06Thread\x12\x10\n" +
 	"\x03tid\x18\x01 \x01(\rR\x03tid\x12\x12\n" +
 	"\x04tgid\x18\x02 \x01(\rR\x04tgid\x12\x12\n" +
@@ -2070,7 +2091,9 @@ const file_api_rung_v1_rung_proto_rawDesc = "" +
 	"\x10schedstat_run_ns\x18\x0f \x01(\x04H\x02R\x0eschedstatRunNs\x88\x01\x01\x12/\n" +
 	"\x11schedstat_wait_ns\x18\x10 \x01(\x04H\x03R\x0fschedstatWaitNs\x88\x01\x01\x12\x16\n" +
 	"\x06exited\x18\x11 \x01(\bR\x06exited\x12\x19\n" +
-	"\bno_event\x18\x12 \x01(\bR\anoEventB\x12\n" +
+	"\bno_event\x18\x12 \x01(\bR\anoEvent\x12#\n" +
+	"\x0eon_cpu_skew_ns\x18\x13 \x01(\x12R\vonCpuSkewNs\x12)\n" +
+	"\x11run_queue_skew_ns\x18\x14 \x01(\x12R\x0erunQueueSkewNsB\x12\n" +
 	"\x10_throttled_lo_nsB\x12\n" +
 	"\x10_throttled_hi_nsB\x13\n" +
 	"\x11_schedstat_run_nsB\x14\n" +
