@@ -135,7 +135,7 @@ func TestLive(t *testing.T) {
 			name  string
 			ours  uint64
 			truth *uint64
-		}{{"run", thread.OnCpuChargedNs, thread.SchedstatRunNs}, {"wait", thread.RunQueueNs, thread.SchedstatWaitNs}} {
+		}{{"run", thread.OnCpuChargedNs, thread.SchedstatRunNs}, {"wait", uint64(int64(thread.RunQueueNs+thread.GetThrottledLoNs()) + thread.RunQueueSkewNs), thread.SchedstatWaitNs}} {
 			if pair.truth == nil {
 				continue // runnable at an edge: a warning says so
 			}

@@ -40,7 +40,7 @@ func TestRecord(t *testing.T) {
 	k.counters = bpf.Counters{"stack_table_full": 7, "sample_lost": 0}
 	k.costs = []bpf.ProgramCost{{Name: "on_switch", Runs: 25, RunTimeNs: 4000}, {Name: "on_tick", Runs: 1, RunTimeNs: 2}}
 	k.threads = []bpf.Thread{
-		{Tid: 71, Tgid: 71, Comm: "main", StartNs: 5, LifetimeNs: 100, OnCPUWallNs: 60, OnCPUChargedNs: 61, RunQueueNs: 10, StoppedNs: 1,
+		{Tid: 71, Tgid: 71, Comm: "main", StartNs: 5, LifetimeNs: 100, OnCPUWallNs: 60, OnCPUChargedNs: 61, OnCPUSkewNs: 2, RunQueueNs: 7, ThrottledNs: 3, ThrottledSlackNs: 4, RunQueueSkewNs: -1, StoppedNs: 1,
 			Blocked: []bpf.Blocked{{Reason: read, Ns: 20, Intervals: 2}, {Reason: bpf.ReasonFault, Ns: 9, Intervals: 1}}, Switches: 3, Wakeups: 2},
 		{Tid: 72, Tgid: 71, Comm: "worker-1", StartNs: uint64(at) + 3, LifetimeNs: 10, OnCPUWallNs: 10, NoEvent: true},
 		{Tid: 79, Tgid: 71, Comm: "gone", StartNs: 6, LifetimeNs: 4, StoppedNs: 4, Exited: true},
@@ -74,12 +74,12 @@ func TestRecord(t *testing.T) {
 			RssBytes: u64(25 * uint64(os.Getpagesize())), PressureSomeUsec: u64(66),
 		},
 		Threads: []*rungv1.Thread{
-			{Tid: 71, Tgid: 71, Comm: "main", StartNs: 5, LifetimeNs: 100, OnCpuWallNs: 60, OnCpuChargedNs: 61, RunQueueNs: 10, StoppedNs: 1,
+			{Tid: 71, Tgid: 71, Comm: "main", StartNs: 5, LifetimeNs: 100, OnCpuWallNs: 60, OnCpuChargedNs: 61, OnCpuSkewNs: 2, RunQueueNs: 7, ThrottledLoNs: u64(3), ThrottledHiNs: u64(7), RunQueueSkewNs: -1, StoppedNs: 1,
 				Blocked: []*rungv1.Blocked{{Reason: "read", Ns: 20, Intervals: 2}, {Reason: "page fault", Ns: 9, Intervals: 1}}, Switches: 3, Wakeups: 2,
 				SchedstatRunNs: u64(61), SchedstatWaitNs: u64(10)},
-			{Tid: 72, Tgid: 71, Comm: "worker-1", StartNs: uint64(at) + 3, LifetimeNs: 10, OnCpuWallNs: 10, NoEvent: true,
+			{Tid: 72, ThrottledLoNs: u64(0), ThrottledHiNs: u64(0), Tgid: 71, Comm: "worker-1", StartNs: uint64(at) + 3, LifetimeNs: 10, OnCpuWallNs: 10, NoEvent: true,
 				SchedstatRunNs: u64(6000)}, // runnable at the closing edge; born within the window: all it ever ran
-			{Tid: 79, Tgid: 71, Comm: "gone", StartNs: 6, LifetimeNs: 4, StoppedNs: 4, Exited: true},
+			{Tid: 79, ThrottledLoNs: u64(0), ThrottledHiNs: u64(0), Tgid: 71, Comm: "gone", StartNs: 6, LifetimeNs: 4, StoppedNs: 4, Exited: true},
 		},
 		Sampling: &rungv1.Sampling{RateHz: 999, PeriodNs: 1001001, Samples: 5, DistinctStacks: 1, ProfileBytes: uint64(len(got.profile))},
 		Losses: []*rungv1.Loss{
