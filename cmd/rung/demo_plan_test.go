@@ -67,9 +67,9 @@ func TestLadderByOptions(t *testing.T) {
 		want    []float64
 	}{
 		{"default", nil, codec, 350, []float64{350, 500, 800, 1400}},
-		{"default of loop", nil, loop, 500, []float64{600, 1400}},
-		{"fractions", func(o *demoOptions) { o.Fractions = []float64{1.5} }, codec, 500, []float64{500, 1500}},
-		{"fractions of loop", func(o *demoOptions) { o.Fractions = []float64{1.5} }, loop, 500, []float64{1500}},
+		{"default of loop", nil, loop, 350, []float64{600, 1400}},
+		{"fractions", func(o *demoOptions) { o.Fractions = []float64{1.5} }, codec, 350, []float64{350, 1500}},
+		{"fractions of loop", func(o *demoOptions) { o.Fractions = []float64{1.5} }, loop, 350, []float64{1500}},
 		{"rates", func(o *demoOptions) { o.RatesHz = []float64{1234, 777} }, codec, 777, []float64{777, 1234}},
 		{"rates of loop", func(o *demoOptions) { o.RatesHz = []float64{1234, 777} }, loop, 777, []float64{777, 1234}},
 	} {
