@@ -4,14 +4,9 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
-	"slices"
-	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // demoFile is the name of a demo's record in its directory.
@@ -105,29 +100,4 @@ func (d *demo) laddersLength() time.Duration {
 
 func (d *demo) expected() time.Duration {
 	return startLength + time.Duration(len(d.arms))*d.calibrationLength() + d.laddersLength()
-}
-
-// lockPath is shared by all demos of a host; /run is root's alone, so nobody
-// else can put a link there.
-const lockPath = "/run/rung-demo.lock"
-
-// lock notes whether another demo runs on this host. The two are told apart by
-// their cgroups and directories, but they share the CPUs: a warning, since a
-// shared machine may be what somebody wants to see. The lock goes with the
-// process at the latest.
-func (d *demo) lock() {
-	file, err := os.OpenFile(lockPath, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return // without /run there is no telling
-	}
-	d.held = file
-	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	left := d.cgroups.leftovers()
-	switch {
-	case errors.Is(err, unix.EWOULDBLOCK):
-		d.warn("another demo runs on this host: both share its CPUs, and neither's figures stand for an idle host")
-	case err == nil && len(left) > 0:
-		slices.Sort(left)
-		d.warn("cgroups of interrupted demos are left over, which does no harm: " + strings.Join(left, ", ") + " (rmdir takes them away)")
-	}
 }
