@@ -128,6 +128,10 @@ func (d *demo) ladder(ctx context.Context, a *runningArm) (whole bool) {
 	return len(d.record.Failures) == failures
 }
 
+// restartDelay is how long a dead arm stays away: long enough that the driver's
+// attempt to connect again is refused, which voids the step.
+const restartDelay = 500 * time.Millisecond
+
 // attend waits for the driver. An arm that dies meanwhile is started again at
 // the same address, unless the run is to stop: the steps after the void one
 // then measure a fresh process, which is said.
@@ -145,6 +149,10 @@ func (d *demo) attend(ctx context.Context, a *runningArm, load *process) error {
 		if d.options.OnVoid == onVoidStop || restarts == maxRestarts {
 			load.stop()
 			return load.exitErr
+		}
+		select {
+		case <-time.After(restartDelay):
+		case <-ctx.Done():
 		}
 		if err := d.startArm(ctx, a, a.address); err != nil {
 			d.fail("could not be started again: " + err.Error())
