@@ -151,6 +151,17 @@ func TestAnalyseVoidAndZeroDeliveries(t *testing.T) {
 	}
 }
 
+// A record may hold nothing at all: every figure is then absent.
+func TestAnalyseEmptyRecord(t *testing.T) {
+	dir := t.TempDir()
+	s := withProfile(t, 1, 200)
+	s.Record, s.ProfileGz = &rungv1.StepRecord{}, nil
+	writeRun(t, dir, "a", s)
+	if got := analysed(t, dir).Arms[0].Steps[0]; got.Cores != nil || got.Absent["cores"] == "" {
+		t.Errorf("an empty record gives %+v", got)
+	}
+}
+
 func TestAnalyseAbsentControllers(t *testing.T) {
 	dir := t.TempDir()
 	s := withProfile(t, 1, 200)

@@ -121,10 +121,10 @@ func (d *demo) ladder(ctx context.Context, a *runningArm) (whole bool) {
 	if ctx.Err() != nil {
 		return false
 	}
-	d.audit(a)
 	if loadErr != nil && len(d.record.Failures) == failures {
-		d.fail(errors.Join(limit.Err(), load.fate()).Error())
+		d.fail(errors.Join(limit.Err(), load.fate()).Error()) // the cause, before what follows from it
 	}
+	d.audit(a)
 	return len(d.record.Failures) == failures
 }
 

@@ -5,7 +5,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"os"
+	"io"
 	"time"
 )
 
@@ -55,7 +55,10 @@ func (r *demoRecord) write(path string) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	return os.WriteFile(path, append(data, '\n'), 0o644)
+	return reportToFile(path, func(w io.Writer) error {
+		_, err := w.Write(append(data, '\n'))
+		return err
+	})
 }
 
 // Lengths of the demo's parts, for the progress line alone.

@@ -97,7 +97,7 @@ func TestWhole(t *testing.T) {
 		{"much other in loop", func(r *report.Report) {
 			r.Arms[4].Steps[4].Layers.Rows[2].Share.Value += 0.1
 			r.Arms[4].Steps[4].Layers.Rows[1].Share.Value -= 0.1
-		}, ""},
+		}, "loop 04-1000: other is 12.00 %"},
 		{"no matched rate", func(r *report.Report) { r.Matched.RateHz = nil }, "a matched rate"},
 		{"matched above a knee", func(r *report.Report) { r.Arms[0].Reading.Knee.OfferedHz = 500 }, "rest-h1: the matched rate 600/s is not above its knee"},
 		{"column missing", func(r *report.Report) {

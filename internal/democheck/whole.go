@@ -47,7 +47,7 @@ func whole(out *results, r *report.Report, repeats []*report.Report) {
 func arm(out *results, a *report.Arm, compared bool) {
 	steps := measured(a)
 	for _, s := range steps {
-		step(out, a.Name, s, compared)
+		step(out, a.Name, s)
 	}
 	if !compared {
 		out.that(len(steps) >= 2, "%s: %d steps, at least 2", a.Name, len(steps))
@@ -79,7 +79,7 @@ func measured(a *report.Arm) []*report.Step {
 	return steps
 }
 
-func step(out *results, armName string, s *report.Step, compared bool) {
+func step(out *results, armName string, s *report.Step) {
 	where := armName + " " + s.Name
 	if s.Has(ladder.FlagVoid) || s.Has(ladder.FlagAgentMissing) {
 		out.that(false, "%s: measured (flags %v)", where, s.Flags)
@@ -97,10 +97,8 @@ func step(out *results, armName string, s *report.Step, compared bool) {
 	out.that(s.Layers != nil && s.Account != nil, "%s: has layers and an account", where)
 	if s.Layers != nil {
 		out.that(tableSums(s.Layers) == "", "%s: the layers add up%s", where, tableSums(s.Layers))
-		if compared {
-			share := shareOf(s.Layers, layerOther)
-			out.that(share < maxOther, "%s: other is %.2f %%, below %g %%", where, 100*share, 100*maxOther)
-		}
+		share := shareOf(s.Layers, layerOther)
+		out.that(share < maxOther, "%s: other is %.2f %%, below %g %%", where, 100*share, 100*maxOther)
 	}
 	if s.Account != nil {
 		out.that(accountSums(s.Account) == "", "%s: the account adds up%s", where, accountSums(s.Account))
