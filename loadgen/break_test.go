@@ -22,7 +22,8 @@ func TestConnectionDropMidStep(t *testing.T) {
 		if r.Void != "" {
 			t.Fatalf("void: %s", r.Void)
 		}
-		if r.ConnectionsOpen != c.Connections-1 {
+		// grpc-go may have opened it again before the lower number was seen.
+		if r.ConnectionsOpen != c.Connections-1 && (p != GRPCUnary && p != GRPCStream || r.ConnectionsOpen != c.Connections) {
 			t.Errorf("%d connections at the lowest, want %d", r.ConnectionsOpen, c.Connections-1)
 		}
 		if !hasWarning(r, "connections: ", "1 opened again") {
