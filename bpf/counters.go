@@ -16,6 +16,7 @@ var counterNames = [rungCounterCOUNTERS]struct{ name, meaning string }{
 	rungCounterCOUNT_STACK_FULL:    {"stack_table_full", "a sample counts without its stack: the table was full"},
 	rungCounterCOUNT_STACK_FAILED:  {"stack_failed", "a sample counts without a stack: the kernel gave none"},
 	rungCounterCOUNT_TREE_FULL:     {"tree_full", "a process of a target's tree was not followed: the table was full"},
+	rungCounterCOUNT_STRATUM_LOST:  {"stratum_lost", "a drawn off-CPU interval was not counted: the table was full; others of its stratum stand for it"},
 	rungCounterCOUNT_CGROUP_DEEP:   {"cgroup_too_deep", "a cgroup lies too deep below the root to find its target"},
 }
 

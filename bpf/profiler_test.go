@@ -95,14 +95,14 @@ func tree(t *testing.T, p *Profiler, c *child) Slot {
 	return s
 }
 
-// pollNumber is what unix.Poll calls.
-const pollNumber = unix.SYS_PPOLL
+// pollReason is that of park: unix.Poll calls ppoll.
+var pollReason = SyscallReason(unix.SYS_PPOLL, ObjectNone, false)
 
-// syscallNumbers of the reasons that tests look for.
-var syscallNumbers = map[string]int32{
-	"pipe":  unix.SYS_READ,
-	"futex": unix.SYS_FUTEX,
-	"sleep": unix.SYS_CLOCK_NANOSLEEP,
+// waitReasons are the reasons of the workloads' waits.
+var waitReasons = map[string]Reason{
+	"pipe":  SyscallReason(unix.SYS_READ, ObjectPipe, false),
+	"futex": SyscallReason(unix.SYS_FUTEX, ObjectNone, true),
+	"sleep": SyscallReason(unix.SYS_CLOCK_NANOSLEEP, ObjectNone, true),
 }
 
 // Blocked plus run-queue wait is what the workload's own clock saw in its waits.
@@ -123,10 +123,10 @@ func TestWaitsAgainstOwnClock(t *testing.T) {
 			var blocked Blocked
 			got := th.RunQueueNs
 			for _, b := range th.Blocked {
-				if b.Reason == syscallNumbers[name] {
+				if b.Reason == waitReasons[name] {
 					blocked = b
 				}
-				if b.Reason != pollNumber { // park, before and after the work
+				if b.Reason != pollReason { // park, before and after the work
 					got += b.Ns
 				}
 			}
@@ -176,7 +176,7 @@ func TestSpinnersShareACPU(t *testing.T) {
 		wait := x.want.WallNs - x.want.CPUNs // some of it in the Go runtime's futexes
 		got := th.RunQueueNs
 		for _, b := range th.Blocked {
-			if b.Reason != pollNumber {
+			if b.Reason != pollReason {
 				got += b.Ns
 			}
 		}
@@ -438,7 +438,7 @@ func TestAsleepThroughout(t *testing.T) {
 	until(second.End)
 	check := func(w Window) {
 		th := threadsOf(t, p, s, w.ID)[c.tid]
-		want := Blocked{Reason: unix.SYS_CLOCK_NANOSLEEP, Ns: 300e6, Intervals: 1}
+		want := Blocked{Reason: waitReasons["sleep"], Ns: 300e6, Intervals: 1}
 		if len(th.Blocked) != 1 || th.Blocked[0] != want || !th.NoEvent {
 			t.Errorf("window %d: %+v, want blocked %+v without an event", w.ID, th, want)
 		}
@@ -523,7 +523,7 @@ func TestStackTableFull(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if lost == 0 || counters["stack_table_full"] != lost {
+	if lost == 0 || counters["stack_table_full"] < lost { // stacks of sleeps are lost too
 		t.Errorf("%d samples without a stack, counter says %d", lost, counters["stack_table_full"])
 	}
 	checkCount(t, all, th)

@@ -228,7 +228,7 @@ func closeThread(r reported, w Window, s Slot, added MonoNs) (Thread, bool) {
 		case rungStateSTATE_STOPPED:
 			th.StoppedNs += open
 		case rungStateSTATE_BLOCKED:
-			th.block(reason, open)
+			th.block(Reason(reason), open)
 		}
 	}
 	th.NoEvent = th.Switches+th.Wakeups == 0 && th.states() == 1
@@ -282,13 +282,13 @@ func addAccount(th *Thread, a *rungAccount) {
 	th.Wakeups += a.Wakeups
 	for _, b := range a.Blocked {
 		if b.Intervals > 0 {
-			th.Blocked = append(th.Blocked, Blocked{b.Reason, b.Ns, uint64(b.Intervals)})
+			th.Blocked = append(th.Blocked, Blocked{Reason(b.Reason), b.Ns, uint64(b.Intervals)})
 		}
 	}
 }
 
 // block credits one more interval to a reason.
-func (t *Thread) block(reason int32, ns uint64) {
+func (t *Thread) block(reason Reason, ns uint64) {
 	for i := range t.Blocked {
 		if t.Blocked[i].Reason == reason {
 			t.Blocked[i].Ns += ns

@@ -27,11 +27,15 @@ type rungAccount struct {
 	ThrottledSlack uint64
 	Switches       uint64
 	Wakeups        uint64
+	RunQueueTaken  uint32
+	Pad2           uint32
 	Blocked        [12]struct {
 		_         structs.HostLayout
 		Ns        uint64
 		Intervals uint32
-		Reason    int32
+		Reason    uint32
+		Taken     uint32
+		Used      uint32
 	}
 }
 
@@ -48,8 +52,9 @@ const (
 	rungCounterCOUNT_STACK_FULL    rungCounter = 7
 	rungCounterCOUNT_STACK_FAILED  rungCounter = 8
 	rungCounterCOUNT_TREE_FULL     rungCounter = 9
-	rungCounterCOUNT_CGROUP_DEEP   rungCounter = 10
-	rungCounterCOUNTERS            rungCounter = 11
+	rungCounterCOUNT_STRATUM_LOST  rungCounter = 10
+	rungCounterCOUNT_CGROUP_DEEP   rungCounter = 11
+	rungCounterCOUNTERS            rungCounter = 12
 )
 
 type rungDeadKey struct {
@@ -57,6 +62,17 @@ type rungDeadKey struct {
 	Slot    uint32
 	Tid     uint32
 	StartNs uint64
+}
+
+type rungDraw struct {
+	_          structs.HostLayout
+	Stack      uint64
+	WakerStack uint64
+	WakerTgid  uint32
+	WakerTid   uint32
+	Drawn      uint8
+	Halvings   uint8
+	Pad        [6]uint8
 }
 
 type rungFrame struct {
@@ -84,7 +100,7 @@ type rungReportHead struct {
 	Tgid       uint32
 	State      uint32
 	HasAccount uint32
-	Reason     int32
+	Reason     uint32
 	Pad        uint32
 	Comm       [16]int8
 }
@@ -128,6 +144,28 @@ const (
 	rungStateSTATE_THROTTLED rungState = 6
 )
 
+type rungStratum struct {
+	_       structs.HostLayout
+	Samples uint64
+	Weight  uint64
+	Largest uint64
+	Squares uint64
+}
+
+type rungStratumKey struct {
+	_          structs.HostLayout
+	Slot       uint32
+	Window     uint32
+	Tgid       uint32
+	Tid        uint32
+	State      uint32
+	Reason     uint32
+	WakerTgid  uint32
+	WakerTid   uint32
+	Stack      uint64
+	WakerStack uint64
+}
+
 type rungSymbol struct {
 	_       structs.HostLayout
 	Address uint64
@@ -145,8 +183,11 @@ type rungThread struct {
 	Seq      uint64
 	Slot     uint32
 	State    uint32
-	Reason   int32
+	Reason   uint32
 	Tgid     uint32
+	Tid      uint32
+	Pad      uint32
+	Draw     rungDraw
 	Since    uint64
 	Skew     int64
 	Born     uint64
@@ -187,6 +228,7 @@ const (
 	rungMapSamples        = "samples"
 	rungMapScratches      = "scratches"
 	rungMapStacks         = "stacks"
+	rungMapStrata         = "strata"
 	rungMapTargets        = "targets"
 	rungMapThreads        = "threads"
 	rungMapTrees          = "trees"
@@ -204,6 +246,7 @@ const (
 	rungVarGeneration     = "generation"
 	rungVarReportHeadType = "report_head_type"
 	rungVarReportSlot     = "report_slot"
+	rungVarStackBudget    = "stack_budget"
 	rungVarStateType      = "state_type"
 	rungVarTreeCount      = "tree_count"
 )
@@ -272,6 +315,7 @@ type rungMapSpecs struct {
 	Samples   *ebpf.MapSpec `ebpf:"samples"`
 	Scratches *ebpf.MapSpec `ebpf:"scratches"`
 	Stacks    *ebpf.MapSpec `ebpf:"stacks"`
+	Strata    *ebpf.MapSpec `ebpf:"strata"`
 	Targets   *ebpf.MapSpec `ebpf:"targets"`
 	Threads   *ebpf.MapSpec `ebpf:"threads"`
 	Trees     *ebpf.MapSpec `ebpf:"trees"`
@@ -286,6 +330,7 @@ type rungVariableSpecs struct {
 	Generation     *ebpf.VariableSpec `ebpf:"generation"`
 	ReportHeadType *ebpf.VariableSpec `ebpf:"report_head_type"`
 	ReportSlot     *ebpf.VariableSpec `ebpf:"report_slot"`
+	StackBudget    *ebpf.VariableSpec `ebpf:"stack_budget"`
 	StateType      *ebpf.VariableSpec `ebpf:"state_type"`
 	TreeCount      *ebpf.VariableSpec `ebpf:"tree_count"`
 }
@@ -317,6 +362,7 @@ type rungMaps struct {
 	Samples   *ebpf.Map `ebpf:"samples"`
 	Scratches *ebpf.Map `ebpf:"scratches"`
 	Stacks    *ebpf.Map `ebpf:"stacks"`
+	Strata    *ebpf.Map `ebpf:"strata"`
 	Targets   *ebpf.Map `ebpf:"targets"`
 	Threads   *ebpf.Map `ebpf:"threads"`
 	Trees     *ebpf.Map `ebpf:"trees"`
@@ -331,6 +377,7 @@ func (m *rungMaps) Close() error {
 		m.Samples,
 		m.Scratches,
 		m.Stacks,
+		m.Strata,
 		m.Targets,
 		m.Threads,
 		m.Trees,
@@ -346,6 +393,7 @@ type rungVariables struct {
 	Generation     *ebpf.Variable `ebpf:"generation"`
 	ReportHeadType *ebpf.Variable `ebpf:"report_head_type"`
 	ReportSlot     *ebpf.Variable `ebpf:"report_slot"`
+	StackBudget    *ebpf.Variable `ebpf:"stack_budget"`
 	StateType      *ebpf.Variable `ebpf:"state_type"`
 	TreeCount      *ebpf.Variable `ebpf:"tree_count"`
 }

@@ -139,10 +139,11 @@ func TestThrottledSpinner(t *testing.T) {
 
 			off := th.RunQueueNs + th.ThrottledNs
 			for _, b := range th.Blocked {
-				if b.Reason != pollNumber {
+				if b.Reason != pollReason {
 					off += b.Ns
 				}
 			}
+			off = uint64(int64(off) + th.RunQueueSkewNs) // the CPU clock goes by the queue's clock
 			truth := want.WallNs - want.CPUNs
 			t.Logf("throttled %.4f s + run-queue wait %.4f s (slack %.4f), wall - CPU clock %.4f s; cpu.stat %.4f s in %d periods",
 				float64(th.ThrottledNs)/1e9, float64(th.RunQueueNs)/1e9, float64(th.ThrottledSlackNs)/1e9,

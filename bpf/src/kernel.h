@@ -78,6 +78,32 @@ struct sched_entity {
 struct sched_info {
 	unsigned long long last_arrival;
 };
+struct inode {
+	u16 i_mode;
+};
+struct qstr {
+	const unsigned char *name;
+};
+struct dentry {
+	struct qstr d_name;
+};
+struct path {
+	struct dentry *dentry;
+};
+struct file {
+	struct path f_path;
+	struct inode *f_inode;
+};
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+struct files_struct {
+	struct fdtable *fdt;
+};
+struct timespec64 {
+	s64 tv_sec;
+};
 struct task_struct {
 	int pid, tgid;
 	unsigned int flags, __state;
@@ -88,6 +114,7 @@ struct task_struct {
 	struct sched_info sched_info;
 	struct task_struct *real_parent;
 	struct task_group *sched_task_group;
+	struct files_struct *files;
 	char comm[16];
 };
 /* v6.18, e1fad12dcb66 ("sched/fair: Switch to task based throttle model"). */
@@ -97,6 +124,9 @@ struct task_struct___throttled {
 struct list_head {
 	struct list_head *next;
 };
+#define bpf_ksym_exists(symbol) (!!(symbol))
+/* Reads through a bare address, by a typed load; v6.2. */
+extern void *bpf_rdonly_cast(const void *address, u32 type) __attribute__((section(".ksyms"), weak));
 struct seq_file;
 struct bpf_iter_meta {
 	struct seq_file *seq;

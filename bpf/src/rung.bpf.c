@@ -14,7 +14,10 @@
 
 #include "counter.h"
 #include "target.h"
+#include "stack.h"
 #include "throttle.h"
+#include "reason.h"
+#include "stratum.h"
 #include "account.h"
 #include "sample.h"
 #include "symbol.h"
@@ -29,7 +32,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		return 0;
 	u64 now = bpf_ktime_get_ns();
 	if (from)
-		switch_out(prev, from, preempt, now);
+		switch_out(ctx, prev, from, preempt, now);
 	if (to)
 		switch_in(next, to, now);
 	return 0;
@@ -42,7 +45,7 @@ int BPF_PROG(on_wakeup, struct task_struct *p)
 		return 0;
 	u32 slot = slot_of(p);
 	if (slot)
-		wakeup(p, slot, bpf_ktime_get_ns());
+		wakeup(ctx, p, slot, bpf_ktime_get_ns());
 	return 0;
 }
 

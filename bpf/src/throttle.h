@@ -26,11 +26,6 @@ struct throttle {
 	u8 pad[4];
 };
 
-#define bpf_ksym_exists(symbol) (!!(symbol))
-
-/* Reads through a bare address, by a typed load; v6.2. */
-extern void *bpf_rdonly_cast(const void *address, u32 type) __ksym __weak;
-
 static __always_inline u64 open_since(u64 now, u64 since)
 {
 	return since && now > since ? now - since : 0;
