@@ -51,7 +51,8 @@ func BenchmarkClient(b *testing.B) {
 				}
 				cpu, sent = cpu+ownCPU()-before, sent+got.CapacityHz // for one second
 			}
-			b.ReportMetric(float64(cpu)/sent/1e3, "cpu-µs/request")
+			b.ReportMetric(float64(cpu.Microseconds())/sent, "cpu-µs/request")
+			b.ReportMetric(sent/float64(b.N), "requests/s")
 		})
 	}
 }

@@ -4,6 +4,8 @@ package main
 
 import (
 	"context"
+	"math"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -28,6 +30,7 @@ func (d *demo) startArm(ctx context.Context, a *runningArm, listen string) error
 	p, err := startProcess(processSpec{
 		name:     "arm " + a.name,
 		args:     joinArgs(a.cgroup, args...),
+		env:      d.armEnv(),
 		logPath:  d.logPath(a.name),
 		onStdout: sayOnce(armReadyPrefix, said),
 	})
@@ -37,6 +40,17 @@ func (d *demo) startArm(ctx context.Context, a *runningArm, listen string) error
 	a.process = p
 	a.address, err = p.ready(ctx, said)
 	return err
+}
+
+// armEnv gives an arm as many Ps as its quota has CPUs, rounded up. Go's own
+// default is at least 2: under a quota of one CPU or less the second P only
+// looks for work, which costs more per request the lower the rate is, and more
+// on one machine than on another. A GOMAXPROCS of the user's is left as it is.
+func (d *demo) armEnv() []string {
+	if d.options.QuotaCPUs == 0 || os.Getenv("GOMAXPROCS") != "" {
+		return nil
+	}
+	return []string{"GOMAXPROCS=" + strconv.Itoa(int(math.Ceil(d.options.QuotaCPUs)))}
 }
 
 // startAgent starts the agent with all arms as its targets.

@@ -49,12 +49,13 @@ func findArm(name string) (demoArm, bool) {
 
 var (
 	// defaultFractions of an arm's capacity, as the calibration found it under
-	// the quota: half, below the knee, past the knee.
-	defaultFractions = []float64{0.5, 0.8, 1.25}
+	// the quota: half, below the knee, and past the knee, also where the closed
+	// loop of a few seconds found too little.
+	defaultFractions = []float64{0.5, 0.8, 1.5}
 	// shortFractions are the ladder of an arm outside the comparison.
-	shortFractions = []float64{0.6, 1.25}
+	shortFractions = []float64{0.6, 1.5}
 	// fillFractions take the place of a fraction that fell on the matched rate.
-	fillFractions = []float64{1, 0.65, 0.35, 1.5}
+	fillFractions = []float64{1.15, 0.65, 0.35, 2}
 )
 
 const (

@@ -37,8 +37,10 @@ type process struct {
 // processSpec says what to start. Both output streams are appended to the log;
 // the functions are called with each whole line, from one goroutine per stream.
 type processSpec struct {
-	name     string
-	args     []string
+	name string
+	args []string
+	// env is added to this process's own.
+	env      []string
 	logPath  string
 	onStdout func(line string)
 	onStderr func(line string)
@@ -55,6 +57,7 @@ func startProcess(spec processSpec) (*process, error) {
 	}
 	p := &process{name: spec.name, logPath: spec.logPath, log: log, exited: make(chan struct{})}
 	p.cmd = exec.Command(self, spec.args...)
+	p.cmd.Env = append(os.Environ(), spec.env...)
 	p.cmd.Stdout = &lineWriter{log: log, line: spec.onStdout}
 	p.cmd.Stderr = &lineWriter{log: log, line: spec.onStderr}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}

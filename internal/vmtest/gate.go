@@ -66,7 +66,7 @@ func runGate(ctx context.Context, m *machineFlags, only []string, stdout, stderr
 	var started time.Time
 	res, err := machine.Run(ctx, shop.config, plan, machine.Observer{
 		Start: func(i int) {
-			started = time.Now()
+			started, results[i].started = time.Now(), true
 			fmt.Fprintf(stdout, "=== STAGE %s\n", stages[i].payload.Name)
 		},
 		Output: func(i int) (io.Writer, io.Writer) {
@@ -76,7 +76,7 @@ func runGate(ctx context.Context, m *machineFlags, only []string, stdout, stderr
 			return io.MultiWriter(stdout, &results[i].stdout), stderr
 		},
 		Exit: func(i int, exit wire.Exit) {
-			results[i].ran = true
+			results[i].ended = true
 			results[i].note, results[i].err = stages[i].verdict(exit, results[i].stdout.Bytes())
 			results[i].took = time.Since(started)
 		},
@@ -129,20 +129,23 @@ func (s stage) verdict(exit wire.Exit, stdout []byte) (note string, err error) {
 
 // stageResult is what came of a stage.
 type stageResult struct {
-	stdout bytes.Buffer
-	ran    bool
-	took   time.Duration
-	note   string
-	err    error
+	stdout  bytes.Buffer
+	started bool
+	ended   bool
+	took    time.Duration
+	note    string
+	err     error
 }
 
-func (r *stageResult) passed() bool { return r.ran && r.err == nil }
+func (r *stageResult) passed() bool { return r.ended && r.err == nil }
 
 func (r *stageResult) line(name string) string {
 	text := fmt.Sprintf("--- ok       %-14s %6.1f s", name, r.took.Seconds())
 	switch {
-	case !r.ran:
+	case !r.started:
 		return fmt.Sprintf("--- not run  %s", name)
+	case !r.ended:
+		return fmt.Sprintf("--- CUT OFF  %s", name)
 	case r.err != nil:
 		text = fmt.Sprintf("--- FAIL     %-14s %6.1f s  %v", name, r.took.Seconds(), r.err)
 	}

@@ -23,12 +23,11 @@ const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 // update writes the configuration and fetches the package lists.
 func (a apt) update(ctx context.Context, suites []string) error {
-	targets, err := exec.CommandContext(ctx, "apt-get", "indextargets", "--format", targetFormat,
-		"Created-By: Packages").Output()
+	uris, err := exec.CommandContext(ctx, "apt-get", "update", "--print-uris").Output()
 	if err != nil {
 		return fmt.Errorf("ask apt for its sources: %w", err)
 	}
-	list, err := sources(string(targets), suites)
+	list, err := sources(string(uris), suites)
 	if err != nil {
 		return err
 	}
