@@ -179,23 +179,25 @@ type rungTarget struct {
 }
 
 type rungThread struct {
-	_        structs.HostLayout
-	Seq      uint64
-	Slot     uint32
-	State    uint32
-	Reason   uint32
-	Tgid     uint32
-	Tid      uint32
-	Pad      uint32
-	Draw     rungDraw
-	Since    uint64
-	Skew     int64
-	Born     uint64
-	Exec     uint64
-	Throttle rungThrottle
-	StartNs  uint64
-	Comm     [16]int8
-	Accounts [2]rungAccount
+	_           structs.HostLayout
+	Seq         uint64
+	Slot        uint32
+	State       uint32
+	Reason      uint32
+	Tgid        uint32
+	Tid         uint32
+	Pad         uint32
+	Draw        rungDraw
+	ParkedSince uint64
+	ParkedStack uint64
+	Since       uint64
+	Skew        int64
+	Born        uint64
+	Exec        uint64
+	Throttle    rungThrottle
+	StartNs     uint64
+	Comm        [16]int8
+	Accounts    [2]rungAccount
 }
 
 type rungThrottle struct {
@@ -224,6 +226,7 @@ const (
 	rungMapCounters       = "counters"
 	rungMapDead           = "dead"
 	rungMapMemos          = "memos"
+	rungMapParkScratch    = "park_scratch"
 	rungMapRoots          = "roots"
 	rungMapSamples        = "samples"
 	rungMapScratches      = "scratches"
@@ -239,6 +242,7 @@ const (
 	rungProgOnSwitch      = "on_switch"
 	rungProgOnWakeup      = "on_wakeup"
 	rungProgOnWakeupNew   = "on_wakeup_new"
+	rungProgParkThreads   = "park_threads"
 	rungProgPrepare       = "prepare"
 	rungProgReport        = "report"
 	rungVarCgroupCount    = "cgroup_count"
@@ -300,6 +304,7 @@ type rungProgramSpecs struct {
 	OnSwitch    *ebpf.ProgramSpec `ebpf:"on_switch"`
 	OnWakeup    *ebpf.ProgramSpec `ebpf:"on_wakeup"`
 	OnWakeupNew *ebpf.ProgramSpec `ebpf:"on_wakeup_new"`
+	ParkThreads *ebpf.ProgramSpec `ebpf:"park_threads"`
 	Prepare     *ebpf.ProgramSpec `ebpf:"prepare"`
 	Report      *ebpf.ProgramSpec `ebpf:"report"`
 }
@@ -308,17 +313,18 @@ type rungProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type rungMapSpecs struct {
-	Counters  *ebpf.MapSpec `ebpf:"counters"`
-	Dead      *ebpf.MapSpec `ebpf:"dead"`
-	Memos     *ebpf.MapSpec `ebpf:"memos"`
-	Roots     *ebpf.MapSpec `ebpf:"roots"`
-	Samples   *ebpf.MapSpec `ebpf:"samples"`
-	Scratches *ebpf.MapSpec `ebpf:"scratches"`
-	Stacks    *ebpf.MapSpec `ebpf:"stacks"`
-	Strata    *ebpf.MapSpec `ebpf:"strata"`
-	Targets   *ebpf.MapSpec `ebpf:"targets"`
-	Threads   *ebpf.MapSpec `ebpf:"threads"`
-	Trees     *ebpf.MapSpec `ebpf:"trees"`
+	Counters    *ebpf.MapSpec `ebpf:"counters"`
+	Dead        *ebpf.MapSpec `ebpf:"dead"`
+	Memos       *ebpf.MapSpec `ebpf:"memos"`
+	ParkScratch *ebpf.MapSpec `ebpf:"park_scratch"`
+	Roots       *ebpf.MapSpec `ebpf:"roots"`
+	Samples     *ebpf.MapSpec `ebpf:"samples"`
+	Scratches   *ebpf.MapSpec `ebpf:"scratches"`
+	Stacks      *ebpf.MapSpec `ebpf:"stacks"`
+	Strata      *ebpf.MapSpec `ebpf:"strata"`
+	Targets     *ebpf.MapSpec `ebpf:"targets"`
+	Threads     *ebpf.MapSpec `ebpf:"threads"`
+	Trees       *ebpf.MapSpec `ebpf:"trees"`
 }
 
 // rungVariableSpecs contains global variables before they are loaded into the kernel.
@@ -355,17 +361,18 @@ func (o *rungObjects) Close() error {
 //
 // It can be passed to loadRungObjects or ebpf.CollectionSpec.LoadAndAssign.
 type rungMaps struct {
-	Counters  *ebpf.Map `ebpf:"counters"`
-	Dead      *ebpf.Map `ebpf:"dead"`
-	Memos     *ebpf.Map `ebpf:"memos"`
-	Roots     *ebpf.Map `ebpf:"roots"`
-	Samples   *ebpf.Map `ebpf:"samples"`
-	Scratches *ebpf.Map `ebpf:"scratches"`
-	Stacks    *ebpf.Map `ebpf:"stacks"`
-	Strata    *ebpf.Map `ebpf:"strata"`
-	Targets   *ebpf.Map `ebpf:"targets"`
-	Threads   *ebpf.Map `ebpf:"threads"`
-	Trees     *ebpf.Map `ebpf:"trees"`
+	Counters    *ebpf.Map `ebpf:"counters"`
+	Dead        *ebpf.Map `ebpf:"dead"`
+	Memos       *ebpf.Map `ebpf:"memos"`
+	ParkScratch *ebpf.Map `ebpf:"park_scratch"`
+	Roots       *ebpf.Map `ebpf:"roots"`
+	Samples     *ebpf.Map `ebpf:"samples"`
+	Scratches   *ebpf.Map `ebpf:"scratches"`
+	Stacks      *ebpf.Map `ebpf:"stacks"`
+	Strata      *ebpf.Map `ebpf:"strata"`
+	Targets     *ebpf.Map `ebpf:"targets"`
+	Threads     *ebpf.Map `ebpf:"threads"`
+	Trees       *ebpf.Map `ebpf:"trees"`
 }
 
 func (m *rungMaps) Close() error {
@@ -373,6 +380,7 @@ func (m *rungMaps) Close() error {
 		m.Counters,
 		m.Dead,
 		m.Memos,
+		m.ParkScratch,
 		m.Roots,
 		m.Samples,
 		m.Scratches,
@@ -409,6 +417,7 @@ type rungPrograms struct {
 	OnSwitch    *ebpf.Program `ebpf:"on_switch"`
 	OnWakeup    *ebpf.Program `ebpf:"on_wakeup"`
 	OnWakeupNew *ebpf.Program `ebpf:"on_wakeup_new"`
+	ParkThreads *ebpf.Program `ebpf:"park_threads"`
 	Prepare     *ebpf.Program `ebpf:"prepare"`
 	Report      *ebpf.Program `ebpf:"report"`
 }
@@ -422,6 +431,7 @@ func (p *rungPrograms) Close() error {
 		p.OnSwitch,
 		p.OnWakeup,
 		p.OnWakeupNew,
+		p.ParkThreads,
 		p.Prepare,
 		p.Report,
 	)

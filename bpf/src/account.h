@@ -48,6 +48,7 @@ struct thread {
 	u32 tgid;
 	u32 tid, pad;
 	struct draw draw; /* of the open interval */
+	u64 parked_since, parked_stack; /* of one that was open when a window began */
 	u64 since;    /* start of the open interval */
 	s64 skew;     /* then: our clock less the run queue's */
 	u64 born;     /* when the thread could first run */
@@ -201,14 +202,16 @@ static __noinline int credit(struct thread *th, struct target *t, u64 now, u64 c
 			if (to == now)
 				a->wakeups++;
 		}
-		if (th->draw.drawn && state != STATE_ON_CPU) {
+		bool parked = th->parked_since == since && state == STATE_BLOCKED;
+		if ((th->draw.drawn || parked) && state != STATE_ON_CPU) {
 			struct stratum_key key = {
 				.slot = th->slot, .window = w->id, .tgid = th->tgid, .tid = th->tid,
 				.state = state, .reason = reason,
 				.waker_tgid = th->draw.waker_tgid, .waker_tid = th->draw.waker_tid,
-				.stack = th->draw.stack, .waker_stack = th->draw.waker_stack,
+				.stack = th->draw.drawn ? th->draw.stack : th->parked_stack,
+				.waker_stack = th->draw.waker_stack,
 			};
-			add_drawn(&key, ns, th->draw.halvings);
+			add_drawn(&key, ns, th->draw.drawn ? th->draw.halvings : 0);
 		}
 	}
 	return 0;
@@ -438,7 +441,7 @@ static __always_inline void wakeup(void *ctx, struct task_struct *p, u32 slot, u
 	if (th->state != STATE_BLOCKED && th->state != STATE_STOPPED)
 		return;
 	lock(th);
-	if (th->draw.drawn)
+	if (th->draw.drawn || th->parked_since == th->since)
 		name_waker(ctx, th, now);
 	turn(th, p, slot, STATE_RUN_QUEUE, now, 0);
 	th->draw.waker_tgid = th->draw.waker_tid = 0;

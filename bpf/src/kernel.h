@@ -143,12 +143,19 @@ struct pt_regs {
 	unsigned long ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
 };
 #define SYSCALL_NR(regs) ((s32)(regs)->orig_ax)
+#define FRAME_POINTER(regs) ((regs)->bp)
+#define INSTRUCTION(regs) ((regs)->ip)
+#define STRIP_POINTER(address) (address)
 #elif defined(__TARGET_ARCH_arm64)
 struct pt_regs {
 	u64 regs[31], sp, pc, pstate, orig_x0;
 	s32 syscallno;
 };
 #define SYSCALL_NR(regs) ((regs)->syscallno)
+#define FRAME_POINTER(r) ((r)->regs[29])
+#define INSTRUCTION(regs) ((regs)->pc)
+/* Pointer authentication keeps its code above the address: 48 bits, as user space has on Talos. */
+#define STRIP_POINTER(address) ((address) & ((1ULL << 48) - 1))
 #else
 #error "amd64 and arm64 only"
 #endif

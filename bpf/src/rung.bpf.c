@@ -20,6 +20,7 @@
 #include "stratum.h"
 #include "account.h"
 #include "sample.h"
+#include "park.h"
 #include "symbol.h"
 
 SEC("tp_btf/sched_switch")
@@ -103,6 +104,16 @@ int report(struct bpf_iter__task *ctx)
 	struct task_struct *p = ctx->task;
 	if (p && slot_of(p) == report_slot)
 		report_thread(ctx->meta->seq, p);
+	return 0;
+}
+
+/* Takes the stacks of the sleeping threads of the target `report_slot`. */
+SEC("iter.s/task")
+int park_threads(struct bpf_iter__task *ctx)
+{
+	struct task_struct *p = ctx->task;
+	if (p && slot_of(p) == report_slot)
+		park(p, report_slot);
 	return 0;
 }
 

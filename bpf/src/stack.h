@@ -74,35 +74,17 @@ static __noinline u64 append(struct scratch *s, u32 bytes, u32 kind, u64 hash)
 	return (hash ^ kind) * 0x94d049bb133111ebULL;
 }
 
-/* Walks the current thread's stack into the table of stacks; gives its hash, or 0. */
-static __always_inline u64 take_stack(void *ctx, bool in_kernel, u64 now)
+static __always_inline u64 start_stack(struct scratch *s, u64 now)
 {
-	u32 zero = 0;
-	struct scratch *s = bpf_map_lookup_elem(&scratches, &zero);
-	if (!s)
-		return 0;
-	u64 hash = 0x9e3779b97f4a7c15ULL;
-	const u32 room = MAX_FRAMES * 8;
-
 	s->stack.last_used = now;
 	s->stack.frames_used = 0;
 	s->stack.flags = 0;
-	if (in_kernel) {
-		long n = bpf_get_stack(ctx, s->addresses, room, 0);
-		if (n > 0 && n <= room) {
-			if (n == room)
-				s->stack.flags |= STACK_KERNEL_TRUNCATED;
-			hash = append(s, n, FRAME_KERNEL, hash);
-		}
-	}
-	long n = bpf_get_stack(ctx, s->addresses, room, BPF_F_USER_STACK);
-	if (n > 0 && n <= room) {
-		if (n == room)
-			s->stack.flags |= STACK_USER_TRUNCATED;
-		hash = append(s, n, FRAME_NATIVE, hash);
-	} else {
-		s->stack.flags |= STACK_USER_MISSING;
-	}
+	return 0x9e3779b97f4a7c15ULL;
+}
+
+/* Puts a walked stack into the table, unless it is there; gives its hash, or 0. */
+static __noinline u64 keep_stack(struct scratch *s, u64 hash, u64 now)
+{
 	if (!s->stack.frames_used) {
 		count(COUNT_STACK_FAILED);
 		return 0;
@@ -120,4 +102,33 @@ static __always_inline u64 take_stack(void *ctx, bool in_kernel, u64 now)
 		return 0;
 	}
 	return hash;
+}
+
+/* Walks the current thread's stack into the table of stacks; gives its hash, or 0. */
+static __always_inline u64 take_stack(void *ctx, bool in_kernel, u64 now)
+{
+	u32 zero = 0;
+	struct scratch *s = bpf_map_lookup_elem(&scratches, &zero);
+	if (!s)
+		return 0;
+	const u32 room = MAX_FRAMES * 8;
+	u64 hash = start_stack(s, now);
+
+	if (in_kernel) {
+		long n = bpf_get_stack(ctx, s->addresses, room, 0);
+		if (n > 0 && n <= room) {
+			if (n == room)
+				s->stack.flags |= STACK_KERNEL_TRUNCATED;
+			hash = append(s, n, FRAME_KERNEL, hash);
+		}
+	}
+	long n = bpf_get_stack(ctx, s->addresses, room, BPF_F_USER_STACK);
+	if (n > 0 && n <= room) {
+		if (n == room)
+			s->stack.flags |= STACK_USER_TRUNCATED;
+		hash = append(s, n, FRAME_NATIVE, hash);
+	} else {
+		s->stack.flags |= STACK_USER_MISSING;
+	}
+	return keep_stack(s, hash, now);
 }
