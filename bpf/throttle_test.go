@@ -17,9 +17,8 @@ import (
 
 // quota is a cgroup with a CFS quota, on whichever hierarchy has the cpu controller.
 type quota struct {
-	dir     string
-	v1      bool
-	members []*child
+	dir string
+	v1  bool
 }
 
 // makeQuota gives a child of parent (or of the root) with a quota in percent of

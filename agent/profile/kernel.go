@@ -24,7 +24,7 @@ const (
 func classify(names []string) (entry string, interrupt int) {
 	for i, name := range names {
 		if wayOut[baseName(name)] {
-			if entry, interrupt = classifyHandled(names[:i]); interrupt >= 0 {
+			if _, interrupt = classifyHandled(names[:i]); interrupt >= 0 {
 				return entryInterrupt, interrupt
 			}
 			if entry, _ = classifyHandled(names[i:]); entry == entryInterrupt {

@@ -86,7 +86,7 @@ are removed at the end. An arm runs with GOMAXPROCS at its quota, rounded up.
 Exit 0: all steps sound. 1: a step is void or a part is missing (the output says
 which). 2: wrong flags, or this host lacks a requirement.`,
 		Example: `  rung demo
-  rung demo --arms grpc-unary,grpc-stream --steps 0.5,0.8,1.5
+  rung demo --arms grpc-unary,grpc-stream --steps 0.5,0.8,1.2
   rung demo --json >demo.json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -49,19 +49,20 @@ func findArm(name string) (demoArm, bool) {
 
 var (
 	// defaultFractions of an arm's capacity, as the calibration found it under
-	// the quota: half, below the knee, and past the knee, also where the closed
-	// loop of a few seconds found too little.
-	defaultFractions = []float64{0.5, 0.8, 1.5}
+	// the quota. A closed loop overstates what an open one gets, by up to a half
+	// where requests travel in batches, and a few seconds on a busy machine may
+	// understate it: so well below the knee, near it, and well past it.
+	defaultFractions = []float64{0.35, 0.7, 1.4}
 	// shortFractions are the ladder of an arm outside the comparison.
-	shortFractions = []float64{0.6, 1.5}
+	shortFractions = []float64{0.6, 1.4}
 	// fillFractions take the place of a fraction that fell on the matched rate.
-	fillFractions = []float64{1.15, 0.65, 0.35, 2}
+	fillFractions = []float64{1, 0.25, 0.85, 2}
 )
 
 const (
-	// matchedFraction of the lowest capacity is below every arm's knee: the
-	// calibration's closed loop finds the plateau, and the knee lies a little under it.
-	matchedFraction = 0.6
+	// matchedFraction of the lowest capacity is below every arm's knee, with room
+	// for what the calibration overstates.
+	matchedFraction = 0.5
 	// minDefaultSteps of the default ladder.
 	minDefaultSteps = 4
 	// Two steps nearer than this tell nothing that one does not.

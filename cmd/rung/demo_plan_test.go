@@ -15,12 +15,12 @@ func TestMatchedRate(t *testing.T) {
 		capacities []float64
 		want       float64
 	}{
-		{[]float64{4820, 9100, 3011.7, 21000}, 1800},
-		{[]float64{1000}, 600},
-		{[]float64{16.7}, 10},
-		{[]float64{1.7, 300}, 1},
-		{[]float64{0.9}, 0.54},
-		{[]float64{1e6}, 600000},
+		{[]float64{4820, 9100, 3011.7, 21000}, 1500},
+		{[]float64{1000}, 500},
+		{[]float64{16.7}, 8.3},
+		{[]float64{2.1, 300}, 1},
+		{[]float64{0.9}, 0.45},
+		{[]float64{1e6}, 500000},
 	} {
 		got := matchedRate(c.capacities)
 		if got != c.want {
@@ -40,11 +40,11 @@ func TestStepRates(t *testing.T) {
 		atLeast           int
 		want              []float64
 	}{
-		{"lowest arm", 3000, 1800, defaultFractions, 4, []float64{1500, 1800, 2400, 4500}},
-		{"fast arm", 21000, 1800, defaultFractions, 4, []float64{1800, 10000, 16000, 31000}},
-		{"matched on half: filled up", 3600, 1800, defaultFractions, 4, []float64{1800, 2800, 4100, 5400}},
+		{"lowest arm", 3000, 1500, defaultFractions, 4, []float64{1000, 1500, 2100, 4200}},
+		{"fast arm", 21000, 1500, defaultFractions, 4, []float64{1500, 7300, 14000, 29000}},
+		{"matched on 0.35: filled up", 4400, 1500, defaultFractions, 4, []float64{1500, 3000, 4400, 6100}},
 		{"matched within 10 % of a fraction", 3400, 1800, []float64{0.5}, 1, []float64{1800}},
-		{"no matched rate", 500, 0, shortFractions, 1, []float64{300, 750}},
+		{"no matched rate", 500, 0, shortFractions, 1, []float64{300, 700}},
 		{"the user's ladder is not filled", 3600, 1800, []float64{0.9}, 1, []float64{1800, 3200}},
 		{"twice the same", 1000, 0, []float64{0.5, 0.5, 0.52}, 1, []float64{500}},
 		{"unsorted", 1000, 0, []float64{1.2, 0.3}, 1, []float64{300, 1200}},
@@ -66,10 +66,10 @@ func TestLadderByOptions(t *testing.T) {
 		matched float64
 		want    []float64
 	}{
-		{"default", nil, codec, 600, []float64{500, 600, 800, 1500}},
-		{"default of loop", nil, loop, 600, []float64{600, 1500}},
-		{"fractions", func(o *demoOptions) { o.Fractions = []float64{1.5} }, codec, 600, []float64{600, 1500}},
-		{"fractions of loop", func(o *demoOptions) { o.Fractions = []float64{1.5} }, loop, 600, []float64{1500}},
+		{"default", nil, codec, 500, []float64{350, 500, 700, 1400}},
+		{"default of loop", nil, loop, 500, []float64{600, 1400}},
+		{"fractions", func(o *demoOptions) { o.Fractions = []float64{1.5} }, codec, 500, []float64{500, 1500}},
+		{"fractions of loop", func(o *demoOptions) { o.Fractions = []float64{1.5} }, loop, 500, []float64{1500}},
 		{"rates", func(o *demoOptions) { o.RatesHz = []float64{1234, 777} }, codec, 777, []float64{777, 1234}},
 		{"rates of loop", func(o *demoOptions) { o.RatesHz = []float64{1234, 777} }, loop, 777, []float64{777, 1234}},
 	} {
@@ -95,7 +95,7 @@ func TestStepRatesOfAnyCapacity(t *testing.T) {
 			for _, capacity := range []float64{low, high} {
 				rates := stepRates(capacity, matched, defaultFractions, minDefaultSteps)
 				if len(rates) < minDefaultSteps || !slices.IsSorted(rates) || !slices.Contains(rates, matched) ||
-					rates[len(rates)-1] < 1.3*capacity || matched >= low {
+					rates[len(rates)-1] < 1.25*capacity || matched >= low {
 					t.Fatalf("capacities %g and %g: matched %g, ladder of %g is %v", low, high, matched, capacity, rates)
 				}
 				for i := 1; i < len(rates); i++ {
