@@ -44,6 +44,7 @@ type Profiler struct {
 	objects    rungObjects
 	links      []link.Link
 	reports    *link.Iter
+	parks      *link.Iter
 	prepares   *link.Iter
 	clocks     []int // perf event descriptors, one per online CPU
 	names      nameCache
@@ -99,7 +100,7 @@ func loadError(err error) error {
 }
 
 func (p *Profiler) attach(o Options) error {
-	for _, prog := range []*ebpf.Program{p.objects.OnWakeup, p.objects.OnWakeupNew, p.objects.OnFork, p.objects.OnMigrate, p.objects.OnSwitch} {
+	for _, prog := range []*ebpf.Program{p.objects.OnWaking, p.objects.OnWakeup, p.objects.OnWakeupNew, p.objects.OnFork, p.objects.OnMigrate, p.objects.OnSwitch} {
 		l, err := link.AttachTracing(link.TracingOptions{Program: prog})
 		if err != nil {
 			return fmt.Errorf("attach %s: %w", prog, err)
@@ -111,6 +112,9 @@ func (p *Profiler) attach(o Options) error {
 		return fmt.Errorf("attach the task iterator: %w", err)
 	}
 	if p.reports, err = link.AttachIter(link.IterOptions{Program: p.objects.Report}); err != nil {
+		return fmt.Errorf("attach the task iterator: %w", err)
+	}
+	if p.parks, err = link.AttachIter(link.IterOptions{Program: p.objects.ParkThreads}); err != nil {
 		return fmt.Errorf("attach the task iterator: %w", err)
 	}
 	return p.openClocks(o)
@@ -171,7 +175,7 @@ func (p *Profiler) Close() error {
 	for _, l := range p.links {
 		errs = append(errs, l.Close())
 	}
-	for _, it := range []*link.Iter{p.prepares, p.reports} {
+	for _, it := range []*link.Iter{p.prepares, p.reports, p.parks} {
 		if it != nil {
 			errs = append(errs, it.Close())
 		}

@@ -242,6 +242,7 @@ const (
 	rungProgOnSwitch      = "on_switch"
 	rungProgOnWakeup      = "on_wakeup"
 	rungProgOnWakeupNew   = "on_wakeup_new"
+	rungProgOnWaking      = "on_waking"
 	rungProgParkThreads   = "park_threads"
 	rungProgPrepare       = "prepare"
 	rungProgReport        = "report"
@@ -304,6 +305,7 @@ type rungProgramSpecs struct {
 	OnSwitch    *ebpf.ProgramSpec `ebpf:"on_switch"`
 	OnWakeup    *ebpf.ProgramSpec `ebpf:"on_wakeup"`
 	OnWakeupNew *ebpf.ProgramSpec `ebpf:"on_wakeup_new"`
+	OnWaking    *ebpf.ProgramSpec `ebpf:"on_waking"`
 	ParkThreads *ebpf.ProgramSpec `ebpf:"park_threads"`
 	Prepare     *ebpf.ProgramSpec `ebpf:"prepare"`
 	Report      *ebpf.ProgramSpec `ebpf:"report"`
@@ -417,6 +419,7 @@ type rungPrograms struct {
 	OnSwitch    *ebpf.Program `ebpf:"on_switch"`
 	OnWakeup    *ebpf.Program `ebpf:"on_wakeup"`
 	OnWakeupNew *ebpf.Program `ebpf:"on_wakeup_new"`
+	OnWaking    *ebpf.Program `ebpf:"on_waking"`
 	ParkThreads *ebpf.Program `ebpf:"park_threads"`
 	Prepare     *ebpf.Program `ebpf:"prepare"`
 	Report      *ebpf.Program `ebpf:"report"`
@@ -431,6 +434,7 @@ func (p *rungPrograms) Close() error {
 		p.OnSwitch,
 		p.OnWakeup,
 		p.OnWakeupNew,
+		p.OnWaking,
 		p.ParkThreads,
 		p.Prepare,
 		p.Report,

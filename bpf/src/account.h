@@ -208,10 +208,10 @@ static __noinline int credit(struct thread *th, struct target *t, u64 now, u64 c
 				.slot = th->slot, .window = w->id, .tgid = th->tgid, .tid = th->tid,
 				.state = state, .reason = reason,
 				.waker_tgid = th->draw.waker_tgid, .waker_tid = th->draw.waker_tid,
-				.stack = th->draw.drawn ? th->draw.stack : th->parked_stack,
+				.stack = parked ? th->parked_stack : th->draw.stack,
 				.waker_stack = th->draw.waker_stack,
 			};
-			add_drawn(&key, ns, th->draw.drawn ? th->draw.halvings : 0);
+			add_drawn(&key, ns, parked ? 0 : th->draw.halvings);
 		}
 	}
 	return 0;
@@ -414,16 +414,19 @@ static __always_inline void switch_in(struct task_struct *p, u32 slot, u64 now)
 }
 
 /* Who ends a drawn interval: the current thread, or an interrupt on top of it,
- * which its stack tells. */
-static __always_inline void name_waker(void *ctx, struct thread *th, u64 now)
+ * which its stack tells. The wakeup itself may run on the sleeper's CPU. */
+static __always_inline void waking(void *ctx, struct task_struct *p, u32 slot)
 {
+	struct thread *th = thread_of(p, slot, false);
+	if (!th || th->state != STATE_BLOCKED || (!th->draw.drawn && th->parked_since != th->since))
+		return;
 	struct task_struct *waker = bpf_get_current_task_btf();
 	th->draw.waker_tgid = waker->tgid;
 	th->draw.waker_tid = waker->pid;
-	th->draw.waker_stack = take_stack(ctx, true, now);
+	th->draw.waker_stack = take_stack(ctx, true, bpf_ktime_get_ns());
 }
 
-static __always_inline void wakeup(void *ctx, struct task_struct *p, u32 slot, u64 now)
+static __always_inline void wakeup(struct task_struct *p, u32 slot, u64 now)
 {
 	bool running = p->on_cpu;
 	struct thread *th = thread_of(p, slot, !running);
@@ -441,8 +444,6 @@ static __always_inline void wakeup(void *ctx, struct task_struct *p, u32 slot, u
 	if (th->state != STATE_BLOCKED && th->state != STATE_STOPPED)
 		return;
 	lock(th);
-	if (th->draw.drawn || th->parked_since == th->since)
-		name_waker(ctx, th, now);
 	turn(th, p, slot, STATE_RUN_QUEUE, now, 0);
 	th->draw.waker_tgid = th->draw.waker_tid = 0;
 	th->draw.waker_stack = 0;

@@ -50,7 +50,7 @@ static __always_inline void park(struct task_struct *p, u32 slot)
 	if (!th || !s || p->on_cpu || p->exit_state)
 		return;
 	u64 since = th->since, now = bpf_ktime_get_ns();
-	if (th->draw.drawn || (th->state != STATE_BLOCKED && th->state != STATE_UNKNOWN))
+	if (th->state != STATE_BLOCKED && th->state != STATE_UNKNOWN)
 		return;
 	u64 hash = start_stack(s, now);
 	long n = bpf_get_task_stack(p, s->addresses, MAX_FRAMES * sizeof(u64), 0);

@@ -39,6 +39,17 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	return 0;
 }
 
+SEC("tp_btf/sched_waking")
+int BPF_PROG(on_waking, struct task_struct *p)
+{
+	if (!targets_exist())
+		return 0;
+	u32 slot = slot_of(p);
+	if (slot)
+		waking(ctx, p, slot);
+	return 0;
+}
+
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(on_wakeup, struct task_struct *p)
 {
@@ -46,7 +57,7 @@ int BPF_PROG(on_wakeup, struct task_struct *p)
 		return 0;
 	u32 slot = slot_of(p);
 	if (slot)
-		wakeup(ctx, p, slot, bpf_ktime_get_ns());
+		wakeup(p, slot, bpf_ktime_get_ns());
 	return 0;
 }
 
