@@ -20,7 +20,7 @@ func functions(t *testing.T, p *Profiler, hash uint64) string {
 	var names []string
 	for _, f := range stack.Frames {
 		if fn := runtime.FuncForPC(uintptr(f.Value)); f.Kind == FrameNative && fn != nil {
-			names = append(names, fn.Name()[strings.LastIndexByte(fn.Name(), '.')+1:])
+			names = append(names, fn.Name()[strings.LastIndexByte(fn.Name(), '/')+1:])
 		}
 	}
 	return strings.Join(names, " ")

@@ -138,7 +138,7 @@ func (p *Profiler) openClocks(o Options) error {
 		fd, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
 		if err != nil {
 			if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
-				return &MissingError{"permission to sample CPUs", "run as root or with CAP_PERFMON", err}
+				return &MissingError{"permission to sample CPUs", "run as root or with CAP_PERFMON; Debian's kernels want kernel.perf_event_paranoid at 2 or below, or CAP_SYS_ADMIN", err}
 			}
 			return fmt.Errorf("open the sampling clock of CPU %d: %w", cpu, err)
 		}

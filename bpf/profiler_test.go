@@ -174,17 +174,18 @@ func TestSpinnersShareACPU(t *testing.T) {
 	}{{a, sa, &wa, ta}, {b, sb, &wb, tb}} {
 		th := finish(t, p, x.s, x.w)[x.c.tid]
 		wait := x.want.WallNs - x.want.CPUNs // some of it in the Go runtime's futexes
-		got := th.RunQueueNs
+		// The CPU clock goes by the run queue's clock, so our stamps need its skew.
+		got := uint64(int64(th.RunQueueNs) + th.RunQueueSkewNs)
 		for _, b := range th.Blocked {
 			if b.Reason != pollReason {
 				got += b.Ns
 			}
 		}
-		slack := x.want.WallNs/200 + 4000*th.Switches + 10e6 + uint64(x.want.Began-x.c.told)
+		slack := x.want.WallNs/100 + 4000*th.Switches + 20e6 + uint64(x.want.Began-x.c.told)
 		if err := within(got, wait, slack); err != nil {
 			t.Errorf("run-queue wait and futex: %v; %+v", err, th)
 		}
-		if err := within(th.OnCPUWallNs, x.want.CPUNs, slack); err != nil {
+		if err := within(uint64(int64(th.OnCPUWallNs)+th.OnCPUSkewNs), x.want.CPUNs, slack); err != nil {
 			t.Errorf("on-CPU: %v; %+v", err, th)
 		}
 		if th.RunQueueNs < x.want.WallNs/4 {
@@ -246,10 +247,26 @@ func TestSchedstat(t *testing.T) {
 }
 
 // On-CPU samples fall on two named functions as the workload's CPU clock says.
+// The interval misses once in a thousand runs by chance: only two misses fail.
 func TestSplitOfNamedFunctions(t *testing.T) {
 	p := load(t, 999)
+	for try := range 2 {
+		z := splitOnce(t, p)
+		if z <= 3.29 { // 99.9 %
+			return
+		}
+		t.Logf("run %d: z = %.2f", try+1, z)
+	}
+	t.Error("the split of samples is not that of the CPU clock, twice over")
+}
+
+// splitOnce gives the distance of the share of samples from that of CPU time,
+// in standard deviations of a binomial count.
+func splitOnce(t *testing.T, p *Profiler) float64 {
+	t.Helper()
 	c := startWorkload(t, "", "split")
 	s := tree(t, p, c)
+	defer p.Remove(s)
 	w := arm(t, p, s, 1)
 	c.start()
 	want := c.result()
@@ -284,14 +301,12 @@ func TestSplitOfNamedFunctions(t *testing.T) {
 	}
 	q := float64(want.FirstNs) / float64(want.FirstNs+want.SecondNs)
 	got := float64(first) / n
-	if z := math.Abs(got-q) / math.Sqrt(q*(1-q)/n); z > 3.29 { // 99.9 %
-		t.Errorf("burnFirst has %.2f %% of samples, %.2f %% of CPU: z = %.2f", 100*got, 100*q, z)
-	}
 	checkCount(t, total, th)
 	t.Logf("burnFirst %.2f %% of %0.f samples, %.2f %% of its CPU clock", 100*got, n, 100*q)
 	if again, err := p.Samples(s, 1); err != nil || len(again) != 0 {
 		t.Errorf("drained samples are still there: %d, %v", len(again), err)
 	}
+	return math.Abs(got-q) / math.Sqrt(q*(1-q)/n)
 }
 
 // checkCount holds the number of samples of a thread at 999 Hz against its
@@ -299,8 +314,12 @@ func TestSplitOfNamedFunctions(t *testing.T) {
 // may be, loses clock ticks; a tick that falls due in a switch finds the next thread.
 func checkCount(t *testing.T, samples uint64, th Thread) {
 	t.Helper()
+	low := 0.75
+	if os.Getenv("RUNG_TEST_EMULATED") != "" {
+		low = 0.25 // an emulator's timers come late, and ticks that pile up count as one
+	}
 	expected := float64(th.OnCPUWallNs) * 999 / 1e9
-	if r := float64(samples) / expected; r < 0.75 || r > 1.15+0.006*float64(th.Switches)/expected {
+	if r := float64(samples) / expected; r < low || r > 1.15+0.006*float64(th.Switches)/expected {
 		t.Errorf("%d samples, on-CPU time predicts %.0f", samples, expected)
 	}
 }
