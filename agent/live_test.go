@@ -170,7 +170,11 @@ func TestLive(t *testing.T) {
 	for _, loss := range record.Losses {
 		t.Logf("loss %s %d", loss.Name, loss.Count)
 	}
-	if ticks := float64(record.Sampling.Samples) * float64(record.Sampling.PeriodNs); ticks < 0.7*usage || ticks > 1.3*usage {
+	low := 0.7
+	if os.Getenv("RUNG_TEST_EMULATED") != "" {
+		low = 0.25 // an emulator's timers come late, and ticks that pile up count as one
+	}
+	if ticks := float64(record.Sampling.Samples) * float64(record.Sampling.PeriodNs); ticks < low*usage || ticks > 1.3*usage {
 		t.Errorf("samples stand for %.3f s of %.3f s", ticks/1e9, usage/1e9)
 	}
 }

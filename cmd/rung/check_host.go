@@ -125,7 +125,7 @@ func (h host) typeInfo() requirement {
 func (h host) perfEvents() requirement {
 	r := requirement{Name: "perf CPU clock event", Found: "opens", Status: statusOK}
 	if err := h.perfEvent(); err != nil {
-		return r.missing(err.Error(), "run as root or with CAP_PERFMON, on a kernel with CONFIG_PERF_EVENTS=y and no seccomp filter on perf_event_open")
+		return r.missing(err.Error(), "run as root or with CAP_PERFMON (Debian's kernels want kernel.perf_event_paranoid at 2 or below, too), on a kernel with CONFIG_PERF_EVENTS=y and no seccomp filter on perf_event_open")
 	}
 	return r
 }

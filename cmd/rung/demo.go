@@ -100,7 +100,7 @@ which). 2: wrong flags, or this host lacks a requirement.`,
 		"steps as fractions of each arm's own capacity, 0.01 to 10; the matched rate is added (default "+fractionsText(defaultFractions)+", at least four steps)")
 	f.Float64SliceVar(&o.RatesHz, "rates", nil, "steps at these offered rates in requests per second instead, the same for every arm; the lowest is the matched rate")
 	f.DurationVar(&o.Duration, "duration", o.Duration, "sending time of a step, 200ms to 10m; a window under 4.3s gives too few blocks for intervals")
-	f.DurationVar(&o.Settle, "settle", o.Settle, "head of each step left out of its window, below --duration")
+	f.DurationVar(&o.Settle, "settle", o.Settle, "head of each step left out of its window, below --duration and --warmup")
 	f.DurationVar(&o.Warmup, "warmup", o.Warmup, "length of the warm-up step, 200ms to 10m")
 	f.DurationVar(&o.Calibration, "calibrate", o.Calibration, "length of the closed loop that finds an arm's capacity, 200ms to 10m; under 2s a CFS quota blurs it")
 	f.StringVar(&o.Body, "body", o.Body, "body tier: tiny or realistic")
@@ -153,8 +153,8 @@ func (o demoOptions) Validate() error {
 			return fmt.Errorf("%s %v is outside 200ms to 10m", length.flag, length.value)
 		}
 	}
-	if o.Settle < 0 || o.Settle >= o.Duration {
-		return fmt.Errorf("--settle %v must be from 0 to below --duration %v", o.Settle, o.Duration)
+	if o.Settle < 0 || o.Settle >= min(o.Duration, o.Warmup) {
+		return fmt.Errorf("--settle %v must be from 0 to below --duration %v and --warmup %v", o.Settle, o.Duration, o.Warmup)
 	}
 	if o.Body != "tiny" && o.Body != "realistic" {
 		return fmt.Errorf("--body %q: the tiers are tiny and realistic", o.Body)

@@ -159,6 +159,7 @@ func TestDemoOptions(t *testing.T) {
 		{func(o *demoOptions) { o.RatesHz, o.Fractions = []float64{9}, []float64{1} }, "exclude each other"},
 		{func(o *demoOptions) { o.Duration = time.Millisecond }, "--duration 1ms is outside"},
 		{func(o *demoOptions) { o.Settle = o.Duration }, "--settle 5s must be"},
+		{func(o *demoOptions) { o.Warmup = 400 * time.Millisecond }, "--settle 500ms must be"},
 		{func(o *demoOptions) { o.Body = "huge" }, `--body "huge": the tiers are tiny and realistic`},
 		{func(o *demoOptions) { o.QuotaCPUs = -1 }, "--quota -1"},
 		{func(o *demoOptions) { o.QuotaCPUs = math.NaN() }, "--quota NaN"},

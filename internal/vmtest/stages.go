@@ -99,6 +99,7 @@ func testStage(pkg, run string) stage {
 		pkg: pkg, test: true,
 		payload: wire.Payload{
 			Name: name, Argv: []string{exe, "-test.v", "-test.run", run}, Dir: path.Dir(exe),
+			Env:  []string{"RUNG_TEST_EMULATED=1"},
 			Caps: capset.Agent, Sysctls: agentParanoid,
 		},
 		judge: func(stdout []byte) (string, error) {
