@@ -7,7 +7,7 @@ import (
 
 	rungv1 "github.com/rungprof/rung/api/rung/v1"
 
-	"github.com/rungprof/rung/agent/syscalls"
+	"github.com/rungprof/rung/agent/profile"
 	"github.com/rungprof/rung/bpf"
 )
 
@@ -32,13 +32,13 @@ func (a *Agent) drain(w *window, end bpf.MonoNs, first, last edge) result {
 	for _, thread := range threads {
 		r.Threads = append(r.Threads, recordThread(thread, w.spec.Start, first.schedstat, last.schedstat))
 	}
-	profile, lost := a.sample(w, r, end)
+	pprof, lost := a.sample(w, r, end)
 	if err := a.kernel.Release(w.slot, w.spec.ID); err != nil {
 		warn(r, "the window could not be released in the kernel: %v", err)
 	}
 	r.Losses = append(losses(first.losses, last.losses), lost...)
 	a.weigh(w, r, first, last)
-	return result{record: r, profile: profile}
+	return result{record: r, profile: pprof}
 }
 
 func (a *Agent) recordWindow(w *window, end bpf.MonoNs) *rungv1.Window {
@@ -134,7 +134,9 @@ func recordThread(t bpf.Thread, start bpf.MonoNs, first, last map[int]Schedstat)
 		Switches: t.Switches, Wakeups: t.Wakeups, Exited: t.Exited, NoEvent: t.NoEvent,
 	}
 	for _, b := range t.Blocked {
-		m.Blocked = append(m.Blocked, &rungv1.Blocked{Reason: reasonName(b.Reason), Ns: b.Ns, Intervals: b.Intervals})
+		reason := profile.NameReason(b.Reason)
+		m.Blocked = append(m.Blocked, &rungv1.Blocked{
+			Reason: reason.Name, Object: reason.Object, Limited: reason.Limited, Ns: b.Ns, Intervals: b.Intervals})
 	}
 	born := t.StartNs >= uint64(start)
 	if oracle, ok := between(int(t.Tid), born, first, last); ok && !t.Exited {
@@ -144,22 +146,6 @@ func recordThread(t bpf.Thread, start bpf.MonoNs, first, last map[int]Schedstat)
 		}
 	}
 	return m
-}
-
-// reasonName is a block's reason in the words of the record.
-func reasonName(reason int32) string {
-	switch reason {
-	case bpf.ReasonFault:
-		return "page fault"
-	case bpf.ReasonDisk:
-		return "disk"
-	case bpf.ReasonKernel:
-		return "kernel"
-	}
-	if reason < 0 {
-		return "other"
-	}
-	return syscalls.Name(reason)
 }
 
 // weigh adds the warnings that follow from the window itself.

@@ -41,7 +41,7 @@ func TestRecord(t *testing.T) {
 	k.costs = []bpf.ProgramCost{{Name: "on_switch", Runs: 25, RunTimeNs: 4000}, {Name: "on_tick", Runs: 1, RunTimeNs: 2}}
 	k.threads = []bpf.Thread{
 		{Tid: 71, Tgid: 71, Comm: "main", StartNs: 5, LifetimeNs: 100, OnCPUWallNs: 60, OnCPUChargedNs: 61, OnCPUSkewNs: 2, RunQueueNs: 7, ThrottledNs: 3, ThrottledSlackNs: 4, RunQueueSkewNs: -1, StoppedNs: 1,
-			Blocked: []bpf.Blocked{{Reason: read, Ns: 20, Intervals: 2}, {Reason: bpf.ReasonFault, Ns: 9, Intervals: 1}}, Switches: 3, Wakeups: 2},
+			Blocked: []bpf.Blocked{{Reason: bpf.SyscallReason(read, bpf.ObjectPipe, true), Ns: 20, Intervals: 2}, {Reason: bpf.ReasonFault, Ns: 9, Intervals: 1}}, Switches: 3, Wakeups: 2},
 		{Tid: 72, Tgid: 71, Comm: "worker-1", StartNs: uint64(at) + 3, LifetimeNs: 10, OnCPUWallNs: 10, NoEvent: true},
 		{Tid: 79, Tgid: 71, Comm: "gone", StartNs: 6, LifetimeNs: 4, StoppedNs: 4, Exited: true},
 	}
@@ -75,7 +75,7 @@ func TestRecord(t *testing.T) {
 		},
 		Threads: []*rungv1.Thread{
 			{Tid: 71, Tgid: 71, Comm: "main", StartNs: 5, LifetimeNs: 100, OnCpuWallNs: 60, OnCpuChargedNs: 61, OnCpuSkewNs: 2, RunQueueNs: 7, ThrottledLoNs: u64(3), ThrottledHiNs: u64(7), RunQueueSkewNs: -1, StoppedNs: 1,
-				Blocked: []*rungv1.Blocked{{Reason: "read", Ns: 20, Intervals: 2}, {Reason: "page fault", Ns: 9, Intervals: 1}}, Switches: 3, Wakeups: 2,
+				Blocked: []*rungv1.Blocked{{Reason: "read", Object: "pipe", Limited: true, Ns: 20, Intervals: 2}, {Reason: "page fault", Ns: 9, Intervals: 1}}, Switches: 3, Wakeups: 2,
 				SchedstatRunNs: u64(61), SchedstatWaitNs: u64(10)},
 			{Tid: 72, ThrottledLoNs: u64(0), ThrottledHiNs: u64(0), Tgid: 71, Comm: "worker-1", StartNs: uint64(at) + 3, LifetimeNs: 10, OnCpuWallNs: 10, NoEvent: true,
 				SchedstatRunNs: u64(6000)}, // runnable at the closing edge; born within the window: all it ever ran

@@ -42,7 +42,7 @@ func group(name string, threads int, onCPU, queue, futex, read, idle int64) attr
 	r := attribution.AccountRow{
 		Group: name, Threads: threads, OnCPU: threadTime(onCPU), RunQueue: threadTime(queue),
 		Blocked: []attribution.ReasonRow{
-			{Reason: "futex", Time: threadTime(futex), Intervals: 9}, {Reason: "read", Time: threadTime(read), Intervals: 3},
+			{Reason: "futex", Limited: true, Time: threadTime(futex), Intervals: 9}, {Reason: "read", Object: "pipe", Time: threadTime(read), Intervals: 3},
 		},
 		BlockedTotal: threadTime(futex + read), Idle: threadTime(idle),
 		Lifetime: threadTime(onCPU + queue + futex + read + idle),

@@ -121,7 +121,8 @@ func accountThreads(r *rungv1.StepRecord) []attribution.Thread {
 			SchedstatRunNs: t.SchedstatRunNs, SchedstatWaitNs: t.SchedstatWaitNs,
 		}
 		for _, b := range t.GetBlocked() {
-			a.Blocked = append(a.Blocked, attribution.Blocked{Reason: b.GetReason(), Ns: b.GetNs(), Intervals: b.GetIntervals()})
+			a.Blocked = append(a.Blocked, attribution.Blocked{
+				Reason: b.GetReason(), Object: b.GetObject(), Limited: b.GetLimited(), Ns: b.GetNs(), Intervals: b.GetIntervals()})
 		}
 		out = append(out, a)
 	}
