@@ -16,7 +16,7 @@ import (
 const wideBracket = 20 * time.Millisecond
 
 // drain empties the kernel side of a closed window and makes its record.
-func (a *Agent) drain(w *window, end bpf.MonoNs, first, last edge) result {
+func (a *Agent) drain(w *window, end bpf.MonoNs, first, last edge, parked *parking) result {
 	r := &rungv1.StepRecord{
 		Run: w.step.run, Step: w.step.step, Target: w.message, Host: a.host,
 		Window: a.recordWindow(w, end),
@@ -32,7 +32,11 @@ func (a *Agent) drain(w *window, end bpf.MonoNs, first, last edge) result {
 	for _, thread := range threads {
 		r.Threads = append(r.Threads, recordThread(thread, w.spec.Start, first.schedstat, last.schedstat))
 	}
-	pprof, lost := a.sample(w, r, end)
+	if warning := parked.wait(end); warning != "" {
+		warn(r, "%s", warning)
+	}
+	r.Cost.ParkNs = uint64(parked.took)
+	pprof, lost := a.sample(w, r, end, threads)
 	if err := a.kernel.Release(w.slot, w.spec.ID); err != nil {
 		warn(r, "the window could not be released in the kernel: %v", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -49,6 +50,7 @@ func TestRecord(t *testing.T) {
 		{Tgid: 71, Tid: 71, StackHash: 7, InKernel: true, Syscall: read, Count: 3},
 		{Tgid: 71, Tid: 72, StackHash: 0, Syscall: -1, Block: 1, Count: 2},
 	}
+	k.offCPU = []bpf.OffCPU{{Tgid: 71, Tid: 71, State: bpf.StateBlocked, Reason: k.threads[0].Blocked[0].Reason, StackHash: 7, Samples: 2, WeightNs: 20, LargestNs: 11}}
 	k.mu.Unlock()
 	write(t, r.root, map[string]string{
 		"proc/71/task/72/stat":      "72 (worker) R) R 1 71 71\n",
@@ -81,24 +83,22 @@ func TestRecord(t *testing.T) {
 				SchedstatRunNs: u64(6000)}, // runnable at the closing edge; born within the window: all it ever ran
 			{Tid: 79, ThrottledLoNs: u64(0), ThrottledHiNs: u64(0), Tgid: 71, Comm: "gone", StartNs: 6, LifetimeNs: 4, StoppedNs: 4, Exited: true},
 		},
-		Sampling: &rungv1.Sampling{RateHz: 999, PeriodNs: 1001001, Samples: 5, DistinctStacks: 1, ProfileBytes: uint64(len(got.profile))},
+		Sampling: &rungv1.Sampling{RateHz: 999, PeriodNs: 1001001, Samples: 5, DistinctStacks: 1, ProfileBytes: uint64(len(got.profile)), OffCpuDraws: 2},
 		Losses: []*rungv1.Loss{
 			{Name: "stack_table_full", Count: 2},
 			{Name: "profile_lost_stack", Count: 2},
 			{Name: "profile_missing_user_stack", Count: 3},
-			{Name: "profile_process_unreadable", Count: got.loss("profile_process_unreadable")},
+			{Name: "offcpu_missing_user_stack", Count: 2},
+			{Name: "offcpu_undrawn", Count: 3},
 		},
 		Cost: &rungv1.Cost{MapBytes: 4096, Programs: []*rungv1.ProgramCost{
 			{Name: "on_switch", Runs: 15, RunTimeNs: 3000}, {Name: "on_tick", Runs: 1, RunTimeNs: 2}}},
 		Host: got.record.Host,
 	}
-	if want.Losses[3].Count == 0 {
-		want.Losses = want.Losses[:3]
-	}
 	if diff := cmp.Diff(want, got.record, protocmp.Transform(),
 		protocmp.IgnoreFields(&rungv1.Window{}, "start_wall_unix_ns", "start_late_ns", "end_late_ns"),
 		protocmp.IgnoreFields(&rungv1.Counters{}, "start_bracket_ns", "end_bracket_ns", "start_read_mono_ns", "end_read_mono_ns"),
-		protocmp.IgnoreFields(&rungv1.Cost{}, "agent_cpu_ns", "agent_rss_bytes"),
+		protocmp.IgnoreFields(&rungv1.Cost{}, "agent_cpu_ns", "agent_rss_bytes", "park_ns"),
 		protocmp.IgnoreFields(&rungv1.Loss{}, "meaning"),
 		protocmp.IgnoreFields(&rungv1.StepRecord{}, "warnings")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -115,12 +115,14 @@ func TestRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var ticks int64
+	sums := make([]int64, len(p.SampleType))
 	for _, s := range p.Sample {
-		ticks += s.Value[0]
+		for i, v := range s.Value {
+			sums[i] += v
+		}
 	}
-	if ticks != 5 {
-		t.Errorf("the profile has %d ticks", ticks)
+	if !slices.Equal(sums, []int64{5, 5 * 1001001, 7, 3, 29}) {
+		t.Errorf("the profile adds up to %d", sums)
 	}
 	if len(k.released) != 1 {
 		t.Errorf("released %v", k.released)
