@@ -8,6 +8,7 @@ import (
 	rungv1 "github.com/rungprof/rung/api/rung/v1"
 
 	"github.com/rungprof/rung/agent/profile"
+	"github.com/rungprof/rung/agent/symbol"
 	"github.com/rungprof/rung/bpf"
 )
 
@@ -131,7 +132,7 @@ func (a *Agent) cost(first, last edge) *rungv1.Cost {
 func recordThread(t bpf.Thread, start bpf.MonoNs, first, last map[int]Schedstat) *rungv1.Thread {
 	throttledHi := t.ThrottledNs + t.ThrottledSlackNs
 	m := &rungv1.Thread{
-		Tid: t.Tid, Tgid: t.Tgid, Comm: t.Comm, StartNs: t.StartNs,
+		Tid: t.Tid, Tgid: t.Tgid, Comm: symbol.Printable(t.Comm), StartNs: t.StartNs,
 		LifetimeNs: t.LifetimeNs, OnCpuWallNs: t.OnCPUWallNs, OnCpuChargedNs: t.OnCPUChargedNs,
 		RunQueueNs: t.RunQueueNs, ThrottledLoNs: &t.ThrottledNs, ThrottledHiNs: &throttledHi, StoppedNs: t.StoppedNs,
 		OnCpuSkewNs: t.OnCPUSkewNs, RunQueueSkewNs: t.RunQueueSkewNs,

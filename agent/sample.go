@@ -3,6 +3,10 @@ package agent
 import (
 	"bytes"
 	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	rungv1 "github.com/rungprof/rung/api/rung/v1"
@@ -14,7 +18,7 @@ import (
 
 // sample drains a window's samples and drawn off-CPU intervals, and makes its
 // profile: a gzipped pprof, nil with a warning where there is none. It fills
-// r.Sampling and answers what the profile lost.
+// r.Sampling and r.Wakers and answers what the profile lost.
 func (a *Agent) sample(w *window, r *rungv1.StepRecord, end bpf.MonoNs, threads []bpf.Thread) ([]byte, []*rungv1.Loss) {
 	offCPU, err := a.kernel.OffCPU(w.slot, w.spec.ID)
 	if err != nil {
@@ -30,11 +34,13 @@ func (a *Agent) sample(w *window, r *rungv1.StepRecord, end bpf.MonoNs, threads 
 	for _, thread := range threads {
 		comms[thread.Tid] = thread.Comm
 	}
-	built, stats, err := profile.Build(profile.Input{
+	in := profile.Input{
 		Samples: samples, OffCPU: offCPU, Threads: threads, Stack: a.kernel.Stack, Comms: comms,
 		Process: profile.Processes(a.symbols), Kernel: a.kernel, RateHz: a.config.RateHz,
 		Start: time.Unix(0, r.Window.StartWallUnixNs), Length: time.Duration(end - w.spec.Start),
-	})
+	}
+	r.Wakers = profile.Wakers(in, a.commReader())
+	built, stats, err := profile.Build(in)
 	var packed bytes.Buffer
 	if err == nil {
 		err = built.Write(&packed)
@@ -61,6 +67,32 @@ func (a *Agent) sampling(samples []bpf.Sample, offCPU []bpf.OffCPU) *rungv1.Samp
 	delete(stacks, 0) // lost
 	m.DistinctStacks = uint64(len(stacks))
 	return m
+}
+
+// maxNamesRead bounds how many threads outside the target are asked for their names.
+const maxNamesRead = 1024
+
+// commReader gives the names of threads that a window's account does not hold,
+// as they are now, from /proc: each is read once.
+func (a *Agent) commReader() func(tgid, tid uint32) (string, bool) {
+	type thread struct{ tgid, tid uint32 }
+	known := map[thread]*string{} // nil: gone
+	return func(tgid, tid uint32) (string, bool) {
+		key := thread{tgid, tid}
+		comm, ok := known[key]
+		if !ok && len(known) < maxNamesRead {
+			path := filepath.Join(a.config.Proc, strconv.Itoa(int(tgid)), "task", strconv.Itoa(int(tid)), "comm")
+			if text, err := os.ReadFile(path); err == nil {
+				name := strings.TrimSuffix(string(text), "\n")
+				comm = &name
+			}
+			known[key] = comm
+		}
+		if comm == nil {
+			return "", false
+		}
+		return *comm, true
+	}
 }
 
 // remember reads the mappings of the target's processes, so that addresses of
