@@ -107,6 +107,8 @@ type ReasonRow struct {
 	Limited   bool       `json:"limited,omitempty"`
 	Time      ThreadTime `json:"time"`
 	Intervals uint64     `json:"intervals"`
+	// Wakers ended the intervals: absent until AddWakers.
+	Wakers []WakerRow `json:"wakers,omitempty"`
 }
 
 func (r *ReasonRow) key() waitReason { return waitReason{r.Reason, r.Object, r.Limited} }
@@ -228,13 +230,7 @@ type waitReason struct {
 }
 
 func (w waitReason) compare(o waitReason) int {
-	if c := cmp.Or(cmp.Compare(w.reason, o.reason), cmp.Compare(w.object, o.object)); c != 0 || w.limited == o.limited {
-		return c
-	}
-	if o.limited {
-		return -1
-	}
-	return 1
+	return cmp.Or(cmp.Compare(w.reason, o.reason), cmp.Compare(w.object, o.object), compareBool(w.limited, o.limited))
 }
 
 type waitTime struct{ ns, intervals uint64 }

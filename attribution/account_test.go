@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 )
@@ -40,7 +41,7 @@ func TestAccount(t *testing.T) {
 	}
 	workers, loop, rung := a.Groups[0], a.Groups[1], a.Groups[2]
 	// A worker's futex may be its queue or a lock: not called idle.
-	if workers.Threads != 2 || workers.Idle.Ns != 0 || workers.Blocked[0] != (ReasonRow{Reason: "futex", Time: ThreadTime{8e8, 0.8}, Intervals: 8}) ||
+	if workers.Threads != 2 || workers.Idle.Ns != 0 || !reflect.DeepEqual(workers.Blocked[0], ReasonRow{Reason: "futex", Time: ThreadTime{8e8, 0.8}, Intervals: 8}) ||
 		workers.BlockedTotal.Ns != 9e8 || workers.Stopped.MeanThreads != 0.1 {
 		t.Errorf("workers: %+v", workers)
 	}

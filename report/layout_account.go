@@ -35,6 +35,7 @@ func layoutAccounts(d *document, r *Report, width int) {
 			notes = append(notes, fmt.Sprintf("throttled lies between %s and %s; what is above the lower bound is inside run-queue wait",
 				number(t.Lo.MeanThreads, 3), number(t.Hi.MeanThreads, 3)))
 		}
+		notes = append(notes, wakerNotes(top.Account)...)
 		notes = append(notes, top.Account.Notes...)
 		notes = append(notes, top.Account.Warnings...)
 		d.note(notes)
@@ -226,6 +227,7 @@ func accountLegend(separated bool) []entry {
 	}
 	return append(entries,
 		entry{"blocked: …", "off the CPU until woken, by the syscall it sleeps in (with the kind of file it waits on, and timed where the wait has a timeout), or page fault, disk, kernel"},
+		entry{"woken by", "who ended most of that time, estimated from drawn intervals; interrupts and softirqs count for themselves, whatever thread they ran on"},
 		entry{"idle", "blocked time of threads that wait for work, by the idle rules of the rule file; not part of blocked"},
 		entry{"thread group", "threads of one name, digits folded to *; goroutines are invisible to the scheduler"})
 }
