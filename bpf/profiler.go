@@ -13,7 +13,6 @@ package bpf
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"sync"
 
@@ -66,7 +65,8 @@ func Now() MonoNs {
 }
 
 // Load verifies and attaches the programs; the sampling clock stays off until a
-// window is armed. A host that lacks something is a *MissingError.
+// window is armed. A host that lacks something is a *MissingError; programs that
+// it refuses for no such reason are a *LoadError.
 func Load(o Options) (*Profiler, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -82,21 +82,6 @@ func Load(o Options) (*Profiler, error) {
 		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
-}
-
-// loadError tells a missing privilege and an old kernel from a fault of ours.
-// The verifier's log stays in the chain.
-func loadError(err error) error {
-	var verifier *ebpf.VerifierError
-	switch {
-	case errors.As(err, &verifier):
-		return fmt.Errorf("load BPF programs: %w", err)
-	case errors.Is(err, unix.EPERM) || errors.Is(err, fs.ErrPermission):
-		return &MissingError{"permission to load BPF", "run as root or with CAP_BPF and CAP_PERFMON", err}
-	case errors.Is(err, ebpf.ErrNotSupported):
-		return &MissingError{"BPF features of Linux 6.1", "boot a kernel of 6.1 or newer", err}
-	}
-	return fmt.Errorf("load BPF programs: %w", err)
 }
 
 func (p *Profiler) attach(o Options) error {

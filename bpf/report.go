@@ -250,10 +250,13 @@ func (t *Thread) states() int {
 // since and was still open when end was read. It mirrors credit_runnable.
 func (t *Thread) runnable(since, from, to uint64, begin, end rungThrottle) {
 	var known uint64
-	if begin.Possible != 0 && begin.Kind == end.Kind && begin.Kind != throttleNone && end.Clock > begin.Clock {
+	if begin.Blind == 0 && begin.Possible != 0 && begin.Kind == end.Kind && begin.Kind != throttleNone && end.Clock > begin.Clock {
 		known = min(end.Clock-begin.Clock, to-since)
 	}
 	unsure := begin.Possible != 0 && begin.Kind == throttleBound && (known > 0 || begin.FromStart+end.FromStart > 0)
+	if begin.Blind != 0 {
+		unsure = end.Clock > 0 || end.FromStart != 0
+	}
 	throttledFrom, throttledTo := to-known, to
 	if begin.FromStart != 0 {
 		throttledFrom, throttledTo = since, since+known

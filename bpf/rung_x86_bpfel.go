@@ -207,7 +207,8 @@ type rungThrottle struct {
 	Possible  uint8
 	FromStart uint8
 	Unsure    uint8
-	Pad       [4]uint8
+	Blind     uint8
+	Pad       [3]uint8
 }
 
 type rungWindow struct {

@@ -36,6 +36,7 @@ func TestMain(m *testing.M) {
 type truth struct {
 	Tid      int
 	Began    MonoNs // when it had been woken to begin
+	Ended    MonoNs // when the work was done
 	Waits    int    // intervals spent waiting
 	CPUNs    uint64 // thread CPU clock over the work
 	WallNs   uint64
@@ -62,7 +63,7 @@ func runWorkload(args []string) {
 	park() // until the window is armed
 	began := Now()
 	result := workloads[args[0]](args[1:])
-	result.Tid, result.Began = unix.Gettid(), began
+	result.Tid, result.Began, result.Ended = unix.Gettid(), began, Now()
 	line, _ := json.Marshal(result)
 	fmt.Printf("%s\n", line)
 	park()

@@ -107,7 +107,10 @@ struct timespec64 {
 struct task_struct {
 	int pid, tgid;
 	unsigned int flags, __state;
-	int on_rq, on_cpu, exit_state;
+	/* Both were an int until v7.0 made them a byte: read the low one, which a
+	 * little-endian int has first. */
+	u8 on_rq, on_cpu;
+	int exit_state;
 	u64 start_time;
 	struct css_set *cgroups;
 	struct sched_entity se;

@@ -109,6 +109,7 @@ static __always_inline bool takes_file(u32 nr)
 }
 
 #define S_IFMT 0170000
+#define MAX_FILES (1u << 24) /* per process; the verifier wants a bound */
 
 /* "[eventfd]" and its like, as the first eight bytes of a name, little-endian. */
 #define NAME8(a, b, c, d, e, f, g, h) \
@@ -120,7 +121,7 @@ static __always_inline u32 object_of(struct task_struct *p, u32 fd)
 	if (!bpf_ksym_exists(bpf_rdonly_cast) || !p->files)
 		return OBJECT_NONE;
 	struct fdtable *table = p->files->fdt;
-	if (!table || fd >= table->max_fds)
+	if (!table || fd >= table->max_fds || fd >= MAX_FILES)
 		return OBJECT_NONE;
 	struct list_head *cell = bpf_rdonly_cast((void *)table->fd + (u64)fd * sizeof(void *),
 						 bpf_core_type_id_kernel(struct list_head));
