@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
+	"github.com/rungprof/rung/attribution"
 	"github.com/rungprof/rung/bpf"
 )
 
@@ -207,5 +208,46 @@ func TestTrimOwn(t *testing.T) {
 		if got := trimOwn(names); got != want {
 			t.Errorf("%q: %d frames, want %d", leafFirst, got, want)
 		}
+	}
+}
+
+// Package attribution reads what Build writes: the errors that it works out for
+// single stacks are those that stand on them.
+func TestAttributionReadsOffCPU(t *testing.T) {
+	p, _, err := Build(offCPUInput())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := attribution.OffCPUFromPprof(p)
+	if err != nil || len(o.Warnings) != 0 {
+		t.Fatalf("%v, %+v", err, o)
+	}
+	stderr := map[string]int64{}
+	for _, s := range p.Sample {
+		if reason := s.Label[LabelReason]; len(reason) > 0 && reason[0] == "futex" {
+			stderr[frameNames(s)] = s.NumLabel[LabelStderr][0]
+		}
+	}
+	var ns int64
+	for _, top := range attribution.TopStacks(o, StateBlocked, 0) {
+		ns += top.Ns
+		var names []string
+		for _, f := range top.Frames {
+			names = append(names, f.Function)
+		}
+		want, ok := stderr[strings.Join(names, " ")]
+		if !ok || top.TooFew != "" {
+			continue
+		}
+		delete(stderr, strings.Join(names, " "))
+		if got := *top.StderrThreads * float64(o.WindowNs); math.Abs(got-float64(want)) > 2 {
+			t.Errorf("%v: standard error %f ns, the label says %d ns", names, got, want)
+		}
+		if top.Reason != "futex, timed" {
+			t.Errorf("reason %q", top.Reason)
+		}
+	}
+	if ns != 1_000_578 || len(stderr) > 1 {
+		t.Errorf("stacks add up to %d ns; no interval: %v", ns, stderr)
 	}
 }
