@@ -97,6 +97,7 @@ func execute(ctx context.Context, root *cobra.Command, args []string, stdout, st
 		code = exitUsage
 	}
 	fmt.Fprintf(stderr, "rung: %v\n", err)
+	printVerifierLog(stderr, err)
 	if !started {
 		fmt.Fprintf(stderr, "usage: %s; '%s --help' lists the flags\n", cmd.UseLine(), cmd.CommandPath())
 	}
