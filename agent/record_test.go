@@ -136,15 +136,6 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-func (f fetched) loss(name string) uint64 {
-	for _, loss := range f.record.Losses {
-		if loss.Name == name {
-			return loss.Count
-		}
-	}
-	return 0
-}
-
 func TestProcessTree(t *testing.T) {
 	r := newRig(t, Target{Name: "tree", Pid: 71})
 	write(t, r.root, map[string]string{"proc/75/stat": procStat(75, 71, 200), "proc/76/stat": procStat(76, 75, 201), "proc/80/stat": procStat(80, 1, 300)})
