@@ -351,11 +351,12 @@ static __always_inline void switch_out(void *ctx, struct task_struct *p, u32 slo
 	} else if (th->state != STATE_ON_CPU) {
 		count(COUNT_SWITCH_MISSED);
 		u64 at = last_arrival(p, now);
+		th->skew = 0; /* no reading of the queue's clock belongs to that switch */
 		if (at > th->since)
 			turn(th, p, slot, STATE_ON_CPU, at, 0);
 		else
 			th->state = STATE_ON_CPU;
-		th->skew = 0; /* no stamp of ours belongs to that switch */
+		th->skew = 0;
 	}
 	u64 exec = p->se.sum_exec_runtime;
 	u64 charged = exec > th->exec ? exec - th->exec : 0;
@@ -400,10 +401,12 @@ static __always_inline void switch_in(struct task_struct *p, u32 slot, u64 now)
 		count(COUNT_OUT_MISSED);
 		charged = exec > th->exec ? exec - th->exec : 0;
 		u64 until = th->since + charged;
+		th->skew = 0; /* as in switch_out */
 		if (until < now) {
 			turn(th, p, slot, STATE_RUN_QUEUE, until, charged);
 			charged = 0;
 		}
+		th->skew = 0;
 	} else if (th->state == STATE_BLOCKED || th->state == STATE_STOPPED) {
 		count(COUNT_SWITCH_MISSED);
 	}
