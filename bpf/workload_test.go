@@ -293,7 +293,8 @@ type child struct {
 func startWorkload(t *testing.T, cgroupDir string, task ...string) *child {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), workloadEnv+"="+strings.Join(task, " "), "GOMAXPROCS=2")
+	// A signal to preempt the thread could end its sleep early.
+	cmd.Env = append(os.Environ(), workloadEnv+"="+strings.Join(task, " "), "GOMAXPROCS=2", "GODEBUG=asyncpreemptoff=1")
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
 	if cgroupDir != "" {
