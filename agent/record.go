@@ -61,6 +61,11 @@ func (a *Agent) voidReason(w *window, first, last edge) string {
 	if moved := last.suspendedNs - first.suspendedNs; moved > suspendDoubt || moved < -suspendDoubt {
 		return fmt.Sprintf("the host was suspended for %v within the window (CLOCK_BOOTTIME against CLOCK_MONOTONIC)", time.Duration(moved))
 	}
+	for edge, late := range map[string]uint64{"opening": w.startLate, "closing": w.endLate} {
+		if late := time.Duration(late); late > wideBracket {
+			return fmt.Sprintf("the %s edge was armed %v late: the account missed it", edge, late.Round(100*time.Microsecond))
+		}
+	}
 	identity, err := a.identify(w.target.Target)
 	switch {
 	case err != nil:

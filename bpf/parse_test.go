@@ -63,3 +63,17 @@ func TestParseReportRefusesAHalfRecord(t *testing.T) {
 		t.Errorf("two empty heads: %d records, %d torn, %v", len(records), torn, err)
 	}
 }
+
+func TestCommIsValidText(t *testing.T) {
+	for name, want := range map[string]string{
+		"loop-0": "loop-0", "\xff\xfebad": "\ufffdbad", "gr\xc3\xbc\xc3": "gr\u00fc\ufffd", "": "",
+	} {
+		var comm [16]int8
+		for i := range len(name) {
+			comm[i] = int8(name[i])
+		}
+		if got := commString(comm); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+}

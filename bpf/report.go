@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sort"
+	"strings"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
@@ -319,5 +320,6 @@ func commString(comm [16]int8) string {
 		}
 		b = append(b, byte(c))
 	}
-	return string(b)
+	// A thread may call itself anything, and the kernel cuts names within a character.
+	return strings.ToValidUTF8(string(b), "\ufffd")
 }

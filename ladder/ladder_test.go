@@ -203,11 +203,12 @@ func TestMatched(t *testing.T) {
 		"highest that all keep": {[]Arm{{"h1", restH1}, {"h2c", restH2C}}, 600, 0, "", ""},
 		"past a knee": {[]Arm{{"h1", restH1[6:]}, {"h2c", restH2C}}, 800, 0, "",
 			"at 800/s, the lowest common rate, these do not keep up: h1 (delivered 94.3 % of offered); h2c (p50 62.6 ms)"},
-		"no common rate": {[]Arm{{"h1", restH1}, {"stream", stream}}, 0, 0, "the arms have no offered rate in common", ""},
-		"agent missing":  {[]Arm{{"h1", restH1}, {"dead", missing}}, 600, 1, "", ""},
-		"one arm":        {[]Arm{{"stream", stream}}, 16000, 0, "", ""},
-		"no arm":         {nil, 0, 0, "no arm has a usable step", ""},
-		"nearly equal":   {[]Arm{{"a", steps(row{99.99, 100, 1, 0})}, {"b", steps(row{100, 100, 1, 0})}}, 99.99, 0, "", ""},
+		"no common rate":          {[]Arm{{"h1", restH1}, {"stream", stream}}, 0, 0, "the arms have no offered rate in common", ""},
+		"one of three ran others": {[]Arm{{"h1", restH1}, {"h2c", restH2C}, {"stream", stream}}, 600, 1, "", ""},
+		"agent missing":           {[]Arm{{"h1", restH1}, {"dead", missing}}, 600, 1, "", ""},
+		"one arm":                 {[]Arm{{"stream", stream}}, 16000, 0, "", ""},
+		"no arm":                  {nil, 0, 0, "no arm has a usable step", ""},
+		"nearly equal":            {[]Arm{{"a", steps(row{99.99, 100, 1, 0})}, {"b", steps(row{100, 100, 1, 0})}}, 99.99, 0, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := Matched(c.arms, DefaultKneeRule())

@@ -39,10 +39,11 @@ type ExcludedArm struct {
 // sameRate is the relative difference up to which two offered rates are one.
 const sameRate = 1e-3
 
-// Matched picks the offered rate at which arms are compared: the highest one that
-// all of them ran and at which all keep the rule. Where every common rate is past
-// the knee of some arm, it is the lowest common rate, with a warning. A step
-// whose agent was missing cannot be compared and does not count.
+// Matched picks the offered rate at which arms are compared. Of the rates that
+// the most arms ran, at least two where there is more than one arm, it is the
+// highest at which all of these keep the rule; where each is past the knee of
+// some arm, it is the lowest, with a warning. An arm that did not run the rate
+// is excluded. A step whose agent was missing does not count.
 func Matched(arms []Arm, rule KneeRule) Match {
 	var m Match
 	var in []Arm
@@ -58,26 +59,46 @@ func Matched(arms []Arm, rule KneeRule) Match {
 		m.Reason = "no arm has a usable step"
 		return m
 	}
-	var rates []float64
-	for _, s := range in[0].Steps { // rising
-		if len(at(in, s.OfferedHz)) == len(in) && (len(rates) == 0 || !same(rates[len(rates)-1], s.OfferedHz)) {
-			rates = append(rates, s.OfferedHz)
-		}
-	}
-	if len(rates) == 0 {
+	rates, ran := common(in)
+	if ran < min(2, len(in)) {
 		m.Reason = "the arms have no offered rate in common"
 		return m
 	}
+	m.RateHz = rates[0]
 	for _, rate := range slices.Backward(rates) {
 		if len(late(in, rate, rule)) == 0 {
-			m.RateHz, m.Steps = rate, at(in, rate)
-			return m
+			m.RateHz = rate
+			break
 		}
 	}
-	m.RateHz, m.Steps = rates[0], at(in, rates[0])
-	m.Warnings = append(m.Warnings, fmt.Sprintf("at %.4g/s, the lowest common rate, these do not keep up: %s",
-		rates[0], strings.Join(late(in, rates[0], rule), "; ")))
+	m.Steps = at(in, m.RateHz)
+	if slow := late(in, m.RateHz, rule); len(slow) > 0 {
+		m.Warnings = append(m.Warnings, fmt.Sprintf("at %.4g/s, the lowest common rate, these do not keep up: %s",
+			m.RateHz, strings.Join(slow, "; ")))
+	}
+	for _, a := range in {
+		if _, ok := find(a, m.RateHz); !ok {
+			m.Excluded = append(m.Excluded, ExcludedArm{a.Name, fmt.Sprintf("it did not run %.4g/s", m.RateHz)})
+		}
+	}
 	return m
+}
+
+// common gives the rates that the most arms ran, rising, and how many arms that is.
+func common(arms []Arm) (rates []float64, ran int) {
+	for _, a := range arms {
+		for _, s := range a.Steps {
+			n := len(at(arms, s.OfferedHz))
+			if n > ran {
+				rates, ran = nil, n
+			}
+			if n == ran && !slices.ContainsFunc(rates, func(r float64) bool { return same(r, s.OfferedHz) }) {
+				rates = append(rates, s.OfferedHz)
+			}
+		}
+	}
+	slices.Sort(rates)
+	return rates, ran
 }
 
 func candidates(steps []Step) []Step {
@@ -110,7 +131,10 @@ func at(arms []Arm, rate float64) []MatchedStep {
 func late(arms []Arm, rate float64, rule KneeRule) []string {
 	var out []string
 	for _, a := range arms {
-		s, _ := find(a, rate)
+		s, ran := find(a, rate)
+		if !ran {
+			continue
+		}
 		if ok, why := rule.Keeps(s); !ok {
 			out = append(out, a.Name+" ("+why+")")
 		}

@@ -140,7 +140,7 @@ func (d *driver) ladder(ctx context.Context, sum *Summary) error {
 		if ctx.Err() != nil {
 			break
 		}
-		if out.Result.Void != "" && d.cfg.OnVoid == OnVoidStop && i < len(d.cfg.Steps)-1 {
+		if out.void() != "" && d.cfg.OnVoid == OnVoidStop && i < len(d.cfg.Steps)-1 {
 			sum.Stopped = true
 			return nil
 		}
@@ -151,10 +151,23 @@ func (d *driver) ladder(ctx context.Context, sum *Summary) error {
 	return nil
 }
 
+// void is why no figure of the step may be used, by the driver or an agent; "" when sound.
+func (o Outcome) void() string {
+	if o.Result.Void != "" {
+		return o.Result.Void
+	}
+	for _, a := range o.Agent {
+		if why := a.Record.GetVoidReason(); why != "" {
+			return "agent: " + why
+		}
+	}
+	return ""
+}
+
 func (s *Summary) add(o Outcome) {
 	s.Steps++
-	if o.Result.Void != "" {
-		s.Void = append(s.Void, o.Result.Name+": "+o.Result.Void)
+	if why := o.void(); why != "" {
+		s.Void = append(s.Void, o.Result.Name+": "+why)
 	}
 	for _, w := range o.Result.Warnings {
 		if isMissing(w) {

@@ -272,3 +272,19 @@ func TestStepDoneErrorEndsTheRun(t *testing.T) {
 		t.Errorf("%+v, %v", sum, err)
 	}
 }
+
+// A step is void by the driver's reason, or else by an agent's.
+func TestOutcomeVoid(t *testing.T) {
+	void := AgentRecord{Record: &rungv1.StepRecord{VoidReason: "target vanished"}}
+	for want, o := range map[string]Outcome{
+		"":                       {Agent: []AgentRecord{{Record: &rungv1.StepRecord{}}}},
+		"agent: target vanished": {Agent: []AgentRecord{{}, void}},
+		"arm died":               {Result: StepResult{Void: "arm died"}, Agent: []AgentRecord{void}},
+	} {
+		var sum Summary
+		sum.add(o)
+		if got := o.void(); got != want || (len(sum.Void) == 1) != (want != "") {
+			t.Errorf("%q, summary %v; want %q", got, sum.Void, want)
+		}
+	}
+}

@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -38,7 +40,7 @@ func loadChecks(c *rundir.ClientStep) []attribution.Check {
 
 // agentChecks hold the record's window against the client's.
 func agentChecks(s rundir.Step) []attribution.Check {
-	n, w, c := s.Record.GetCounters(), s.Record.GetWindow(), s.Client
+	n, w, c := countersOf(s.Record), s.Record.GetWindow(), s.Client
 	bracket := max(n.GetStartBracketNs(), n.GetEndBracketNs())
 	checks := []attribution.Check{
 		analyseCheck(checkBracket, "ns", float64(bracket), 0, maxBracketNs, ""),

@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -58,7 +60,7 @@ func observe(s rundir.Step) ladder.Observed {
 		return o
 	}
 	o.AgentVoid = r.GetVoidReason()
-	w, n := r.GetWindow(), r.GetCounters()
+	w, n := r.GetWindow(), countersOf(r)
 	o.UsageNs = usageNs(r)
 	if v := n.ThrottledUsec; v != nil {
 		o.ThrottledNs = ptrTo(saturate(microToNano(*v)))
@@ -85,7 +87,15 @@ func missingReason(warnings []string, part string) string {
 }
 
 func noRecord(c *rundir.ClientStep) string {
-	return cmp.Or(missingReason(c.Warnings, "record"), "no record, and the driver gave no reason")
+	return cmp.Or(missingReason(c.Warnings, "record"), c.Void, "no record, and the driver gave no reason")
+}
+
+// countersOf gives a record's counters, all of them absent where it has none.
+func countersOf(r *rungv1.StepRecord) *rungv1.Counters {
+	if c := r.GetCounters(); c != nil {
+		return c
+	}
+	return &rungv1.Counters{}
 }
 
 // explainAbsent gives a reason for every figure that the step does not have.
@@ -110,7 +120,7 @@ func explainAbsent(out *report.Step, s rundir.Step) {
 		absent(true, reason, "cpuMsPerRequest", "cores", "throttledCpuSeconds", "periodsThrottled", "rssBytes", "account", "layers")
 		return
 	}
-	n, warnings := s.Record.GetCounters(), s.Record.GetWarnings()
+	n, warnings := countersOf(s.Record), s.Record.GetWarnings()
 	absent(n.UsageUsec == nil, agentReason(warnings, "usage_usec was not read", usageWords), "cores", "cpuMsPerRequest")
 	absent(out.CPUMsPerRequest == nil, "nothing was delivered inside the window", "cpuMsPerRequest")
 	throttling := agentReason(warnings, "throttling was not read", throttlingWords)
@@ -144,7 +154,7 @@ func agentReason(warnings []string, otherwise string, words []string) string {
 
 // usageNs is the cgroup's usage over the window, nil when it was not read.
 func usageNs(r *rungv1.StepRecord) *int64 {
-	if v := r.GetCounters().UsageUsec; v != nil {
+	if v := countersOf(r).UsageUsec; v != nil {
 		return ptrTo(saturate(microToNano(*v)))
 	}
 	return nil

@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -150,6 +152,17 @@ func TestAnalyseVoidAndZeroDeliveries(t *testing.T) {
 	}
 	if r.Arms[0].Reading.Knee != nil || r.Arms[0].Reading.NoKnee == "" {
 		t.Errorf("reading: %+v", r.Arms[0].Reading)
+	}
+}
+
+// A record may hold nothing at all: every figure is then absent.
+func TestAnalyseEmptyRecord(t *testing.T) {
+	dir := t.TempDir()
+	s := withProfile(t, 1, 200)
+	s.Record, s.ProfileGz = &rungv1.StepRecord{}, nil
+	writeRun(t, dir, "a", s)
+	if got := analysed(t, dir).Arms[0].Steps[0]; got.Cores != nil || got.Absent["cores"] == "" {
+		t.Errorf("an empty record gives %+v", got)
 	}
 }
 

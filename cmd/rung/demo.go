@@ -83,8 +83,8 @@ Needs root, two CPUs to be of use, and what 'rung check' lists. The default run
 takes about two and a half minutes. All cgroups and processes are its own and
 are removed at the end. An arm runs with GOMAXPROCS at its quota, rounded up.
 
-Exit 0: all steps sound. 1: a step is void or a part is missing (the output says
-which). 2: wrong flags, or this host lacks a requirement.`,
+Exit 0: all steps were measured; a check that broke its bound is printed, and does
+not change this. 1: a step is void or a part is missing (the output says which). 2: wrong flags, or this host lacks a requirement.`,
 		Example: `  rung demo
   rung demo --arms grpc-unary,grpc-stream --steps 0.5,0.8,1.2
   rung demo --json >demo.json`,

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -141,16 +142,23 @@ func TestCgroupWithoutController(t *testing.T) {
 	}
 }
 
-func TestLeftovers(t *testing.T) {
+func TestOthers(t *testing.T) {
 	root := t.TempDir()
-	for _, name := range []string{"rung-demo-7", "rung-demo-8", "system.slice"} {
+	for name, events := range map[string]string{
+		"rung-demo-7": "populated 0\nfrozen 0\n", "rung-demo-8": "populated 1\nfrozen 0\n",
+		"rung-demo-9": "populated 1\n", "system.slice": "populated 1\n",
+	} {
 		if err := os.Mkdir(filepath.Join(root, name), 0o755); err != nil {
 			t.Fatal(err)
 		}
+		if err := os.WriteFile(filepath.Join(root, name, "cgroup.events"), []byte(events), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
-	g := &demoCgroups{mounts: cgroup.Mounts{V2: root}, name: "rung-demo-8"}
-	if got := g.leftovers(); len(got) != 1 || got[0] != "rung-demo-7" {
-		t.Errorf("got %v", got)
+	g := &demoCgroups{mounts: cgroup.Mounts{V2: root}, name: "rung-demo-9"}
+	running, left := g.others()
+	if !slices.Equal(running, []string{"rung-demo-8"}) || !slices.Equal(left, []string{"rung-demo-7"}) {
+		t.Errorf("running %v, left %v", running, left)
 	}
 }
 

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 )
 
 // newJoinCommand is how a child comes to run in its cgroups from its first
@@ -46,6 +48,11 @@ func join(dirs, args []string) error {
 	self, err := executable()
 	if err != nil {
 		return err
+	}
+	// The wish to die with the demo belongs to the thread that execs.
+	runtime.LockOSThread()
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGTERM), 0, 0, 0); err != nil {
+		return fmt.Errorf("tie to the demo's life: %w", err)
 	}
 	argv := append([]string{filepath.Base(self)}, args...)
 	return fmt.Errorf("run %s: %w", strings.Join(argv, " "), syscall.Exec(self, argv, os.Environ()))

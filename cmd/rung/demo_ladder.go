@@ -121,12 +121,16 @@ func (d *demo) ladder(ctx context.Context, a *runningArm) (whole bool) {
 	if ctx.Err() != nil {
 		return false
 	}
-	d.audit(a)
 	if loadErr != nil && len(d.record.Failures) == failures {
-		d.fail(errors.Join(limit.Err(), load.fate()).Error())
+		d.fail(errors.Join(limit.Err(), load.fate()).Error()) // the cause, before what follows from it
 	}
+	d.audit(a)
 	return len(d.record.Failures) == failures
 }
+
+// restartDelay is how long a dead arm stays away: long enough that the driver's
+// attempt to connect again is refused, which voids the step.
+const restartDelay = 500 * time.Millisecond
 
 // attend waits for the driver. An arm that dies meanwhile is started again at
 // the same address, unless the run is to stop: the steps after the void one
@@ -145,6 +149,10 @@ func (d *demo) attend(ctx context.Context, a *runningArm, load *process) error {
 		if d.options.OnVoid == onVoidStop || restarts == maxRestarts {
 			load.stop()
 			return load.exitErr
+		}
+		select {
+		case <-time.After(restartDelay):
+		case <-ctx.Done():
 		}
 		if err := d.startArm(ctx, a, a.address); err != nil {
 			d.fail("could not be started again: " + err.Error())

@@ -52,7 +52,7 @@ var (
 	// the quota. A closed loop overstates what an open one gets, by up to a half
 	// where requests travel in batches, and a few seconds on a busy machine may
 	// understate it: so well below the knee, near it, and well past it.
-	defaultFractions = []float64{0.35, 0.7, 1.4}
+	defaultFractions = []float64{0.5, 0.8, 1.4}
 	// shortFractions are the ladder of an arm outside the comparison.
 	shortFractions = []float64{0.6, 1.4}
 	// fillFractions take the place of a fraction that fell on the matched rate.
@@ -62,7 +62,7 @@ var (
 const (
 	// matchedFraction of the lowest capacity is below every arm's knee, with room
 	// for what the calibration overstates.
-	matchedFraction = 0.5
+	matchedFraction = 0.35
 	// minDefaultSteps of the default ladder.
 	minDefaultSteps = 4
 	// Two steps nearer than this tell nothing that one does not.

@@ -15,12 +15,12 @@ func TestMatchedRate(t *testing.T) {
 		capacities []float64
 		want       float64
 	}{
-		{[]float64{4820, 9100, 3011.7, 21000}, 1500},
-		{[]float64{1000}, 500},
-		{[]float64{16.7}, 8.3},
-		{[]float64{2.1, 300}, 1},
-		{[]float64{0.9}, 0.45},
-		{[]float64{1e6}, 500000},
+		{[]float64{4820, 9100, 3011.7, 21000}, 1000},
+		{[]float64{1000}, 350},
+		{[]float64{16.7}, 5.8},
+		{[]float64{2.1, 300}, 0.73},
+		{[]float64{0.9}, 0.31},
+		{[]float64{1e6}, 350000},
 	} {
 		got := matchedRate(c.capacities)
 		if got != c.want {
@@ -40,9 +40,9 @@ func TestStepRates(t *testing.T) {
 		atLeast           int
 		want              []float64
 	}{
-		{"lowest arm", 3000, 1500, defaultFractions, 4, []float64{1000, 1500, 2100, 4200}},
-		{"fast arm", 21000, 1500, defaultFractions, 4, []float64{1500, 7300, 14000, 29000}},
-		{"matched on 0.35: filled up", 4400, 1500, defaultFractions, 4, []float64{1500, 3000, 4400, 6100}},
+		{"lowest arm", 3000, 1000, defaultFractions, 4, []float64{1000, 1500, 2400, 4200}},
+		{"fast arm", 21000, 1000, defaultFractions, 4, []float64{1000, 10000, 16000, 29000}},
+		{"matched on 0.5: filled up", 3000, 1500, defaultFractions, 4, []float64{1500, 2400, 3000, 4200}},
 		{"matched within 10 % of a fraction", 3400, 1800, []float64{0.5}, 1, []float64{1800}},
 		{"no matched rate", 500, 0, shortFractions, 1, []float64{300, 700}},
 		{"the user's ladder is not filled", 3600, 1800, []float64{0.9}, 1, []float64{1800, 3200}},
@@ -66,10 +66,10 @@ func TestLadderByOptions(t *testing.T) {
 		matched float64
 		want    []float64
 	}{
-		{"default", nil, codec, 500, []float64{350, 500, 700, 1400}},
-		{"default of loop", nil, loop, 500, []float64{600, 1400}},
-		{"fractions", func(o *demoOptions) { o.Fractions = []float64{1.5} }, codec, 500, []float64{500, 1500}},
-		{"fractions of loop", func(o *demoOptions) { o.Fractions = []float64{1.5} }, loop, 500, []float64{1500}},
+		{"default", nil, codec, 350, []float64{350, 500, 800, 1400}},
+		{"default of loop", nil, loop, 350, []float64{600, 1400}},
+		{"fractions", func(o *demoOptions) { o.Fractions = []float64{1.5} }, codec, 350, []float64{350, 1500}},
+		{"fractions of loop", func(o *demoOptions) { o.Fractions = []float64{1.5} }, loop, 350, []float64{1500}},
 		{"rates", func(o *demoOptions) { o.RatesHz = []float64{1234, 777} }, codec, 777, []float64{777, 1234}},
 		{"rates of loop", func(o *demoOptions) { o.RatesHz = []float64{1234, 777} }, loop, 777, []float64{777, 1234}},
 	} {

@@ -4,14 +4,9 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
-	"slices"
-	"strings"
+	"io"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // demoFile is the name of a demo's record in its directory.
@@ -60,7 +55,10 @@ func (r *demoRecord) write(path string) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	return os.WriteFile(path, append(data, '\n'), 0o644)
+	return reportToFile(path, func(w io.Writer) error {
+		_, err := w.Write(append(data, '\n'))
+		return err
+	})
 }
 
 // Lengths of the demo's parts, for the progress line alone.
@@ -105,29 +103,4 @@ func (d *demo) laddersLength() time.Duration {
 
 func (d *demo) expected() time.Duration {
 	return startLength + time.Duration(len(d.arms))*d.calibrationLength() + d.laddersLength()
-}
-
-// lockPath is shared by all demos of a host; /run is root's alone, so nobody
-// else can put a link there.
-const lockPath = "/run/rung-demo.lock"
-
-// lock notes whether another demo runs on this host. The two are told apart by
-// their cgroups and directories, but they share the CPUs: a warning, since a
-// shared machine may be what somebody wants to see. The lock goes with the
-// process at the latest.
-func (d *demo) lock() {
-	file, err := os.OpenFile(lockPath, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return // without /run there is no telling
-	}
-	d.held = file
-	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	left := d.cgroups.leftovers()
-	switch {
-	case errors.Is(err, unix.EWOULDBLOCK):
-		d.warn("another demo runs on this host: both share its CPUs, and neither's figures stand for an idle host")
-	case err == nil && len(left) > 0:
-		slices.Sort(left)
-		d.warn("cgroups of interrupted demos are left over, which does no harm: " + strings.Join(left, ", ") + " (rmdir takes them away)")
-	}
 }

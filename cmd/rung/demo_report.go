@@ -43,28 +43,13 @@ func (d *demo) report(ctx context.Context, stdout io.Writer) error {
 	return report.Terminal(stdout, &r, report.TerminalOptions{Colour: reportColour(stdout)})
 }
 
-// analyse reads the compared arms together, which gives the table at their
-// matched rate, and puts the others, which have no rate in common with them,
-// beside.
+// analyse reads the runs together.
 func (d *demo) analyse() (report.Report, error) {
-	var compared, others []string
+	var dirs []string
 	for _, a := range d.runs() {
-		if a.codec {
-			compared = append(compared, d.armDir(a))
-		} else {
-			others = append(others, d.armDir(a))
-		}
+		dirs = append(dirs, d.armDir(a))
 	}
-	options := analyseOptions{Title: "Rung demo"}
-	if len(compared) == 0 {
-		compared, others = others, nil
-	}
-	r, err := analyse(compared, options)
-	if err == nil && len(others) > 0 {
-		var beside report.Report
-		beside, err = analyse(others, options)
-		r.Arms = append(r.Arms, beside.Arms...)
-	}
+	r, err := analyse(dirs, analyseOptions{Title: "Rung demo"})
 	r.Dir = d.dir
 	return r, err
 }

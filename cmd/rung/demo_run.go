@@ -27,10 +27,8 @@ type demo struct {
 	cgroups   demoCgroups
 	progress  *progress
 	agent     *process
-	// held is the lock file, nil where there is none.
-	held   *os.File
-	arms   []*runningArm
-	record demoRecord
+	arms      []*runningArm
+	record    demoRecord
 }
 
 // runningArm is an arm with its place and its ladder.
@@ -134,7 +132,7 @@ func newDemo(o demoOptions, started time.Time, stderr io.Writer) (*demo, error) 
 // measure is the run itself. An error means that there is nothing to report;
 // what only spoils a part is kept among the record's failures.
 func (d *demo) measure(ctx context.Context) error {
-	d.lock()
+	d.warnOfOthers()
 	d.progress.phase("starting the arms", startLength)
 	for _, a := range d.arms {
 		var err error
@@ -198,6 +196,20 @@ func (d *demo) fail(text string) {
 	d.progress.note(text)
 }
 
+// warnOfOthers notes other demos on this host. Their cgroups and directories are
+// their own, but the CPUs are shared: a warning, since a shared machine may be
+// what somebody wants to see.
+func (d *demo) warnOfOthers() {
+	running, left := d.cgroups.others()
+	if len(running) > 0 {
+		d.warn("another demo runs on this host (" + strings.Join(running, ", ") +
+			"): they share its CPUs, and no figure of either stands for an idle host")
+	}
+	if len(left) > 0 {
+		d.warn("cgroups of interrupted demos are left over, which does no harm: " + strings.Join(left, ", ") + " (rmdir takes them away)")
+	}
+}
+
 // cleanup ends all children and removes the cgroups, whatever state they are in.
 func (d *demo) cleanup() {
 	d.agent.stop()
@@ -211,8 +223,5 @@ func (d *demo) cleanup() {
 	}
 	if err := os.RemoveAll(d.temp); err != nil {
 		d.warn(err.Error())
-	}
-	if d.held != nil {
-		d.held.Close() // last: a demo that finds cgroups and no lock calls them left over
 	}
 }

@@ -2,7 +2,8 @@
 // it: the account closes, tables add up, and the layers are where the arms' own
 // work puts them. CI runs it; it measures nothing itself.
 //
-//	democheck whole REPORT.json
+//	democheck rate REPORT.json
+//	democheck whole REPORT.json [REPEAT.json ...]
 //	democheck doubled BASE.json ONCE.json TWICE.json
 //	democheck planted NS REPORT.json
 package main
@@ -24,6 +25,9 @@ func main() {
 // run answers the exit code: 0, 1 when an assertion failed, 2 for a wrong
 // command line or a report that cannot be read.
 func run(args []string, stdout, stderr io.Writer) int {
+	if len(args) == 2 && args[0] == "rate" {
+		return printRate(args[1], stdout, stderr)
+	}
 	results, err := check(args)
 	if err != nil {
 		fmt.Fprintln(stderr, "democheck:", err)
@@ -36,7 +40,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 }
 
 func check(args []string) (*results, error) {
-	const usage = "want: whole REPORT.json, doubled BASE.json ONCE.json TWICE.json, or planted NS REPORT.json"
+	const usage = "want: rate REPORT.json, whole REPORT.json [REPEAT.json ...], doubled BASE.json ONCE.json TWICE.json, or planted NS REPORT.json"
 	if len(args) == 0 {
 		return nil, fmt.Errorf("no check named; %s", usage)
 	}
@@ -49,7 +53,7 @@ func check(args []string) (*results, error) {
 			return nil, fmt.Errorf("planted %q: give the planted nanoseconds per request, above 0", files[0])
 		}
 		files = files[1:]
-	case args[0] == "whole" && len(files) == 1, args[0] == "doubled" && len(files) == 3:
+	case args[0] == "whole" && len(files) >= 1, args[0] == "doubled" && len(files) == 3:
 	default:
 		return nil, fmt.Errorf("%v; %s", args, usage)
 	}
@@ -64,13 +68,27 @@ func check(args []string) (*results, error) {
 	out := &results{}
 	switch args[0] {
 	case "whole":
-		whole(out, reports[0])
+		whole(out, reports[0], reports[1:])
 	case "doubled":
 		doubled(out, reports[0], reports[1], reports[2])
 	case "planted":
 		planted(out, reports[0], plantedNs)
 	}
 	return out, nil
+}
+
+// printRate prints a report's matched rate, for a script that repeats it.
+func printRate(path string, stdout, stderr io.Writer) int {
+	r, err := read(path)
+	if err == nil && r.Matched.RateHz == nil {
+		err = fmt.Errorf("%s has no matched rate: %s", path, r.Matched.Reason)
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "democheck:", err)
+		return 2
+	}
+	fmt.Fprintf(stdout, "%.10g\n", *r.Matched.RateHz)
+	return 0
 }
 
 func read(path string) (*report.Report, error) {

@@ -97,7 +97,7 @@ func TestWhole(t *testing.T) {
 		{"much other in loop", func(r *report.Report) {
 			r.Arms[4].Steps[4].Layers.Rows[2].Share.Value += 0.1
 			r.Arms[4].Steps[4].Layers.Rows[1].Share.Value -= 0.1
-		}, ""},
+		}, "loop 04-1000: other is 12.00 %"},
 		{"no matched rate", func(r *report.Report) { r.Matched.RateHz = nil }, "a matched rate"},
 		{"matched above a knee", func(r *report.Report) { r.Arms[0].Reading.Knee.OfferedHz = 500 }, "rest-h1: the matched rate 600/s is not above its knee"},
 		{"column missing", func(r *report.Report) {
@@ -111,7 +111,35 @@ func TestWhole(t *testing.T) {
 		r := sound()
 		c.change(r)
 		var out results
-		whole(&out, r)
+		whole(&out, r, nil)
+		want(t, c.name, &out, c.want)
+	}
+}
+
+// One report in which the stream is dearer is outvoted by the repeats, on
+// average; repeats of another rate are no repeats.
+func TestStreamCheaper(t *testing.T) {
+	dearer := func(ms float64) *report.Report {
+		r := sound()
+		*r.Matched.Columns[3].Table.MsPerRequest = ms
+		return r
+	}
+	another := sound()
+	*another.Matched.RateHz = 601
+	for _, c := range []struct {
+		name    string
+		reports []*report.Report
+		want    string
+	}{
+		{"one, sound", []*report.Report{sound()}, ""},
+		{"one, dearer", []*report.Report{dearer(0.21)}, "a message of grpc-stream (0.2100 ms)"},
+		{"outvoted", []*report.Report{dearer(0.21), sound(), sound()}, ""},
+		{"not outvoted", []*report.Report{dearer(0.5), sound(), sound()}, "mean of 3"},
+		{"another rate", []*report.Report{sound(), another}, "one matched rate"},
+		{"no figures", []*report.Report{sound(), {}}, "have figures per request"},
+	} {
+		var out results
+		streamCheaper(&out, c.reports)
 		want(t, c.name, &out, c.want)
 	}
 }
@@ -225,13 +253,16 @@ func TestRun(t *testing.T) {
 		text string // in either stream
 	}{
 		{[]string{"whole", good}, 0, "0 failed"},
+		{[]string{"whole", good, good}, 0, "mean of 2"},
+		{[]string{"rate", good}, 0, "600\n"},
+		{[]string{"rate", foreign}, 2, "schemaVersion is 99"},
 		{[]string{"whole", bad}, 1, "FAIL loop: not in the report"},
 		{[]string{"doubled", good, good, good}, 1, "FAIL rest-h1: twice the added passes"},
 		{[]string{"planted", "50000", good}, 1, "FAIL"},
 		{[]string{"whole", foreign}, 2, "schemaVersion is 99"},
 		{[]string{"whole", filepath.Join(dir, "none.json")}, 2, "none.json"},
 		{[]string{"planted", "-1", good}, 2, "above 0"},
-		{[]string{"whole"}, 2, "want: whole"},
+		{[]string{"whole"}, 2, "want: rate"},
 		{nil, 2, "no check named"},
 	} {
 		var stdout, stderr bytes.Buffer
