@@ -9,6 +9,9 @@ GOBUILD      = CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)'
 FUZZTIME    ?= 5s
 # Flags for `rung demo`, as in: make demo DEMOFLAGS='--arms grpc-unary --json'
 DEMOFLAGS   ?=
+# Guests of `make test-vm`: arm64 or amd64, and kernels as "6.1 6.12 newest".
+ARCH        ?= arm64
+KERNELS     ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help build dist demo check test race test-vm lint fmt generate fuzz image clean linux
@@ -37,8 +40,8 @@ test: ## Run the tests; those of the kernel side and of cgroups need root and sk
 race: ## Run the tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race -short -p 1 $$($(GO) list ./... | grep -v '/bpf$$')
 
-test-vm: ## Run the kernel tests and a small demo on a stock arm64 kernel under lockdown
-	$(GO) run ./internal/vmtest gate
+test-vm: ## Test on a stock ARCH kernel under lockdown; or a table of several: KERNELS="6.1 6.12 newest"
+	$(GO) run ./internal/vmtest $(if $(KERNELS),matrix --kernels "$(KERNELS)",gate) --arch $(ARCH)
 
 lint: ## gofmt, go vet and staticcheck
 	@unformatted=$$(gofmt -l .); \

@@ -74,6 +74,8 @@ type Kernel interface {
 	SetEnd(slot bpf.Slot, id uint32, end bpf.MonoNs) error
 	Threads(slot bpf.Slot, id uint32) ([]bpf.Thread, error)
 	Samples(slot bpf.Slot, id uint32) ([]bpf.Sample, error)
+	Park(bpf.Slot) error
+	OffCPU(slot bpf.Slot, id uint32) ([]bpf.OffCPU, error)
 	Stack(hash uint64) (bpf.Stack, bool)
 	Release(slot bpf.Slot, id uint32) error
 	Counters() (bpf.Counters, error)

@@ -24,6 +24,10 @@ type fakeKernel struct {
 	released []string // "slot/id"
 	threads  []bpf.Thread
 	samples  []bpf.Sample
+	offCPU   []bpf.OffCPU
+	parked   []bpf.Slot
+	parkErr  error
+	parkHold chan struct{} // Park waits for it, if set
 	stacks   map[uint64]bpf.Stack
 	counters bpf.Counters
 	costs    []bpf.ProgramCost
@@ -116,6 +120,28 @@ func (k *fakeKernel) Samples(s bpf.Slot, id uint32) ([]bpf.Sample, error) {
 	samples := k.samples
 	k.samples = nil
 	return samples, nil
+}
+
+func (k *fakeKernel) Park(s bpf.Slot) error {
+	if k.parkHold != nil {
+		<-k.parkHold
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.parked = append(k.parked, s)
+	return k.parkErr
+}
+
+func (k *fakeKernel) OffCPU(s bpf.Slot, id uint32) ([]bpf.OffCPU, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	w, ok := k.windows[s][id]
+	if !ok || w.End == 0 || bpf.Now() < w.End {
+		return nil, fmt.Errorf("window %d has not ended", id)
+	}
+	rows := k.offCPU
+	k.offCPU = nil
+	return rows, nil
 }
 
 func (k *fakeKernel) Stack(hash uint64) (bpf.Stack, bool) {

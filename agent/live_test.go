@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -164,6 +165,8 @@ func TestLive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	checkOffCPU(t, record, p)
+	checkWakers(t, record)
 	t.Logf("usage %.4f s, charged %.4f s, wall %.4f s; %d threads, %d samples, %d stacks, %d locations; brackets %d and %d ns, late %d and %d ns; agent %d ns",
 		usage/1e9, float64(charged)/1e9, float64(wall)/1e9, len(record.Threads), record.Sampling.Samples, record.Sampling.DistinctStacks,
 		len(p.Location), c.StartBracketNs, c.EndBracketNs, record.Window.StartLateNs, record.Window.EndLateNs, record.Cost.AgentCpuNs)
@@ -176,5 +179,66 @@ func TestLive(t *testing.T) {
 	}
 	if ticks := float64(record.Sampling.Samples) * float64(record.Sampling.PeriodNs); ticks < low*usage || ticks > 1.3*usage {
 		t.Errorf("samples stand for %.3f s of %.3f s", ticks/1e9, usage/1e9)
+	}
+}
+
+// checkOffCPU holds the profile's off-CPU values against the account, to the
+// nanosecond, and looks at their stacks.
+func checkOffCPU(t *testing.T, record *rungv1.StepRecord, p *profile.Profile) {
+	t.Helper()
+	want := map[string]int64{}
+	for _, thread := range record.Threads {
+		want["run-queue"] += int64(thread.RunQueueNs)
+		want["throttled"] += int64(thread.GetThrottledLoNs())
+		for _, b := range thread.Blocked {
+			want["blocked"] += int64(b.Ns)
+		}
+	}
+	got, lost := map[string]int64{}, map[string]int64{}
+	for _, s := range p.Sample {
+		leaf := s.Location[0].Line[0].Function.Name
+		for i, v := range s.Value {
+			got[p.SampleType[i].Type] += v
+			if leaf == "[lost stack]" {
+				lost[p.SampleType[i].Type] += v
+			}
+		}
+		if state := s.Label["state"][0]; state != "on-cpu" && (strings.HasPrefix(leaf, "bpf_") || strings.HasPrefix(leaf, "__bpf") || strings.HasPrefix(leaf, "__traceiter")) {
+			t.Errorf("%s: the profiler's own %s is at the leaf", state, leaf)
+		}
+	}
+	for state, ns := range want {
+		t.Logf("%s %.4f s, of which without a stack %.4f s", state, float64(got[state])/1e9, float64(lost[state])/1e9)
+		if got[state] != ns {
+			t.Errorf("%s: the profile has %d ns, the account %d ns", state, got[state], ns)
+		}
+		// A thread that waits for the CPU at the opening edge gave no stack in the window.
+		if state == "blocked" && float64(lost[state]) > 0.1*float64(ns)+1e6 {
+			t.Errorf("%s: %d of %d ns have no stack", state, lost[state], ns)
+		}
+	}
+	if record.Sampling.OffCpuDraws == 0 {
+		t.Error("no off-CPU interval was drawn")
+	}
+}
+
+// checkWakers adds the wakers of each reason up to the account's time in it.
+func checkWakers(t *testing.T, record *rungv1.StepRecord) {
+	t.Helper()
+	left := map[string]int64{}
+	name := func(reason, object string, limited bool) string { return fmt.Sprint(reason, " ", object, " ", limited) }
+	for _, thread := range record.Threads {
+		for _, b := range thread.Blocked {
+			left[name(b.Reason, b.Object, b.Limited)] += int64(b.Ns)
+		}
+	}
+	for _, w := range record.Wakers {
+		left[name(w.Reason, w.Object, w.Limited)] -= int64(w.Ns)
+		t.Logf("%s in %s %s woken by %s %q: %.4f s of %d draws", w.ThreadGroup, w.Reason, w.Object, w.WakerGroup, w.WakerComm, float64(w.Ns)/1e9, w.Draws)
+	}
+	for reason, ns := range left {
+		if ns != 0 {
+			t.Errorf("%s: wakers miss the account by %d ns", reason, ns)
+		}
 	}
 }

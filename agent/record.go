@@ -7,7 +7,8 @@ import (
 
 	rungv1 "github.com/rungprof/rung/api/rung/v1"
 
-	"github.com/rungprof/rung/agent/syscalls"
+	"github.com/rungprof/rung/agent/profile"
+	"github.com/rungprof/rung/agent/symbol"
 	"github.com/rungprof/rung/bpf"
 )
 
@@ -16,7 +17,7 @@ import (
 const wideBracket = 20 * time.Millisecond
 
 // drain empties the kernel side of a closed window and makes its record.
-func (a *Agent) drain(w *window, end bpf.MonoNs, first, last edge) result {
+func (a *Agent) drain(w *window, end bpf.MonoNs, first, last edge, parked *parking) result {
 	r := &rungv1.StepRecord{
 		Run: w.step.run, Step: w.step.step, Target: w.message, Host: a.host,
 		Window: a.recordWindow(w, end),
@@ -32,13 +33,17 @@ func (a *Agent) drain(w *window, end bpf.MonoNs, first, last edge) result {
 	for _, thread := range threads {
 		r.Threads = append(r.Threads, recordThread(thread, w.spec.Start, first.schedstat, last.schedstat))
 	}
-	profile, lost := a.sample(w, r, end)
+	if warning := parked.wait(end); warning != "" {
+		warn(r, "%s", warning)
+	}
+	r.Cost.ParkNs = uint64(parked.took)
+	pprof, lost := a.sample(w, r, end, threads)
 	if err := a.kernel.Release(w.slot, w.spec.ID); err != nil {
 		warn(r, "the window could not be released in the kernel: %v", err)
 	}
 	r.Losses = append(losses(first.losses, last.losses), lost...)
 	a.weigh(w, r, first, last)
-	return result{record: r, profile: profile}
+	return result{record: r, profile: pprof}
 }
 
 func (a *Agent) recordWindow(w *window, end bpf.MonoNs) *rungv1.Window {
@@ -132,14 +137,16 @@ func (a *Agent) cost(first, last edge) *rungv1.Cost {
 func recordThread(t bpf.Thread, start bpf.MonoNs, first, last map[int]Schedstat) *rungv1.Thread {
 	throttledHi := t.ThrottledNs + t.ThrottledSlackNs
 	m := &rungv1.Thread{
-		Tid: t.Tid, Tgid: t.Tgid, Comm: t.Comm, StartNs: t.StartNs,
+		Tid: t.Tid, Tgid: t.Tgid, Comm: symbol.Printable(t.Comm), StartNs: t.StartNs,
 		LifetimeNs: t.LifetimeNs, OnCpuWallNs: t.OnCPUWallNs, OnCpuChargedNs: t.OnCPUChargedNs,
 		RunQueueNs: t.RunQueueNs, ThrottledLoNs: &t.ThrottledNs, ThrottledHiNs: &throttledHi, StoppedNs: t.StoppedNs,
 		OnCpuSkewNs: t.OnCPUSkewNs, RunQueueSkewNs: t.RunQueueSkewNs,
 		Switches: t.Switches, Wakeups: t.Wakeups, Exited: t.Exited, NoEvent: t.NoEvent,
 	}
 	for _, b := range t.Blocked {
-		m.Blocked = append(m.Blocked, &rungv1.Blocked{Reason: reasonName(b.Reason), Ns: b.Ns, Intervals: b.Intervals})
+		reason := profile.NameReason(b.Reason)
+		m.Blocked = append(m.Blocked, &rungv1.Blocked{
+			Reason: reason.Name, Object: reason.Object, Limited: reason.Limited, Ns: b.Ns, Intervals: b.Intervals})
 	}
 	born := t.StartNs >= uint64(start)
 	if oracle, ok := between(int(t.Tid), born, first, last); ok && !t.Exited {
@@ -149,22 +156,6 @@ func recordThread(t bpf.Thread, start bpf.MonoNs, first, last map[int]Schedstat)
 		}
 	}
 	return m
-}
-
-// reasonName is a block's reason in the words of the record.
-func reasonName(reason int32) string {
-	switch reason {
-	case bpf.ReasonFault:
-		return "page fault"
-	case bpf.ReasonDisk:
-		return "disk"
-	case bpf.ReasonKernel:
-		return "kernel"
-	}
-	if reason < 0 {
-		return "other"
-	}
-	return syscalls.Name(reason)
 }
 
 // weigh adds the warnings that follow from the window itself.

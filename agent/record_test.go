@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -41,16 +42,19 @@ func TestRecord(t *testing.T) {
 	k.costs = []bpf.ProgramCost{{Name: "on_switch", Runs: 25, RunTimeNs: 4000}, {Name: "on_tick", Runs: 1, RunTimeNs: 2}}
 	k.threads = []bpf.Thread{
 		{Tid: 71, Tgid: 71, Comm: "main", StartNs: 5, LifetimeNs: 100, OnCPUWallNs: 60, OnCPUChargedNs: 61, OnCPUSkewNs: 2, RunQueueNs: 7, ThrottledNs: 3, ThrottledSlackNs: 4, RunQueueSkewNs: -1, StoppedNs: 1,
-			Blocked: []bpf.Blocked{{Reason: read, Ns: 20, Intervals: 2}, {Reason: bpf.ReasonFault, Ns: 9, Intervals: 1}}, Switches: 3, Wakeups: 2},
+			Blocked: []bpf.Blocked{{Reason: bpf.SyscallReason(read, bpf.ObjectPipe, true), Ns: 20, Intervals: 2}, {Reason: bpf.ReasonFault, Ns: 9, Intervals: 1}}, Switches: 3, Wakeups: 2},
 		{Tid: 72, Tgid: 71, Comm: "worker-1", StartNs: uint64(at) + 3, LifetimeNs: 10, OnCPUWallNs: 10, NoEvent: true},
-		{Tid: 79, Tgid: 71, Comm: "gone", StartNs: 6, LifetimeNs: 4, StoppedNs: 4, Exited: true},
+		{Tid: 79, Tgid: 71, Comm: "gone\xff\x1b", StartNs: 6, LifetimeNs: 4, StoppedNs: 4, Exited: true},
 	}
 	k.samples = []bpf.Sample{
 		{Tgid: 71, Tid: 71, StackHash: 7, InKernel: true, Syscall: read, Count: 3},
 		{Tgid: 71, Tid: 72, StackHash: 0, Syscall: -1, Block: 1, Count: 2},
 	}
+	k.offCPU = []bpf.OffCPU{{Tgid: 71, Tid: 71, State: bpf.StateBlocked, Reason: k.threads[0].Blocked[0].Reason, StackHash: 7, Samples: 2, WeightNs: 20, LargestNs: 11,
+		WakerTgid: 80, WakerTid: 81, WakerStackHash: 7}}
 	k.mu.Unlock()
 	write(t, r.root, map[string]string{
+		"proc/80/task/81/comm":      "client-7\n",
 		"proc/71/task/72/stat":      "72 (worker) R) R 1 71 71\n",
 		"cg/web/cpu.stat":           "usage_usec 14000\nuser_usec 9000\nsystem_usec 5000\nnr_periods 12\nnr_throttled 5\nthrottled_usec 1000\n",
 		"cg/web/cpu.pressure":       "some avg10=0.00 avg60=0.00 avg300=0.00 total=1300\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",
@@ -75,30 +79,33 @@ func TestRecord(t *testing.T) {
 		},
 		Threads: []*rungv1.Thread{
 			{Tid: 71, Tgid: 71, Comm: "main", StartNs: 5, LifetimeNs: 100, OnCpuWallNs: 60, OnCpuChargedNs: 61, OnCpuSkewNs: 2, RunQueueNs: 7, ThrottledLoNs: u64(3), ThrottledHiNs: u64(7), RunQueueSkewNs: -1, StoppedNs: 1,
-				Blocked: []*rungv1.Blocked{{Reason: "read", Ns: 20, Intervals: 2}, {Reason: "page fault", Ns: 9, Intervals: 1}}, Switches: 3, Wakeups: 2,
+				Blocked: []*rungv1.Blocked{{Reason: "read", Object: "pipe", Limited: true, Ns: 20, Intervals: 2}, {Reason: "page fault", Ns: 9, Intervals: 1}}, Switches: 3, Wakeups: 2,
 				SchedstatRunNs: u64(61), SchedstatWaitNs: u64(10)},
 			{Tid: 72, ThrottledLoNs: u64(0), ThrottledHiNs: u64(0), Tgid: 71, Comm: "worker-1", StartNs: uint64(at) + 3, LifetimeNs: 10, OnCpuWallNs: 10, NoEvent: true,
 				SchedstatRunNs: u64(6000)}, // runnable at the closing edge; born within the window: all it ever ran
-			{Tid: 79, ThrottledLoNs: u64(0), ThrottledHiNs: u64(0), Tgid: 71, Comm: "gone", StartNs: 6, LifetimeNs: 4, StoppedNs: 4, Exited: true},
+			{Tid: 79, ThrottledLoNs: u64(0), ThrottledHiNs: u64(0), Tgid: 71, Comm: "gone??", StartNs: 6, LifetimeNs: 4, StoppedNs: 4, Exited: true},
 		},
-		Sampling: &rungv1.Sampling{RateHz: 999, PeriodNs: 1001001, Samples: 5, DistinctStacks: 1, ProfileBytes: uint64(len(got.profile))},
+		Sampling: &rungv1.Sampling{RateHz: 999, PeriodNs: 1001001, Samples: 5, DistinctStacks: 1, ProfileBytes: uint64(len(got.profile)), OffCpuDraws: 2},
 		Losses: []*rungv1.Loss{
 			{Name: "stack_table_full", Count: 2},
 			{Name: "profile_lost_stack", Count: 2},
 			{Name: "profile_missing_user_stack", Count: 3},
-			{Name: "profile_process_unreadable", Count: got.loss("profile_process_unreadable")},
+			{Name: "offcpu_missing_user_stack", Count: 2},
+			{Name: "offcpu_undrawn", Count: 3},
+		},
+		Wakers: []*rungv1.Waker{
+			{ThreadGroup: "main", Reason: "page fault", Kind: rungv1.Waker_KIND_UNDRAWN, WakerGroup: "not drawn", Ns: 9},
+			{ThreadGroup: "main", Reason: "read", Object: "pipe", Limited: true, Kind: rungv1.Waker_KIND_THREAD,
+				WakerGroup: "client-*", WakerComm: "client-7", Outside: true, Draws: 2, Ns: 20},
 		},
 		Cost: &rungv1.Cost{MapBytes: 4096, Programs: []*rungv1.ProgramCost{
 			{Name: "on_switch", Runs: 15, RunTimeNs: 3000}, {Name: "on_tick", Runs: 1, RunTimeNs: 2}}},
 		Host: got.record.Host,
 	}
-	if want.Losses[3].Count == 0 {
-		want.Losses = want.Losses[:3]
-	}
 	if diff := cmp.Diff(want, got.record, protocmp.Transform(),
 		protocmp.IgnoreFields(&rungv1.Window{}, "start_wall_unix_ns", "start_late_ns", "end_late_ns"),
 		protocmp.IgnoreFields(&rungv1.Counters{}, "start_bracket_ns", "end_bracket_ns", "start_read_mono_ns", "end_read_mono_ns"),
-		protocmp.IgnoreFields(&rungv1.Cost{}, "agent_cpu_ns", "agent_rss_bytes"),
+		protocmp.IgnoreFields(&rungv1.Cost{}, "agent_cpu_ns", "agent_rss_bytes", "park_ns"),
 		protocmp.IgnoreFields(&rungv1.Loss{}, "meaning"),
 		protocmp.IgnoreFields(&rungv1.StepRecord{}, "warnings")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -115,25 +122,18 @@ func TestRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var ticks int64
+	sums := make([]int64, len(p.SampleType))
 	for _, s := range p.Sample {
-		ticks += s.Value[0]
+		for i, v := range s.Value {
+			sums[i] += v
+		}
 	}
-	if ticks != 5 {
-		t.Errorf("the profile has %d ticks", ticks)
+	if !slices.Equal(sums, []int64{5, 5 * 1001001, 7, 3, 29}) {
+		t.Errorf("the profile adds up to %d", sums)
 	}
 	if len(k.released) != 1 {
 		t.Errorf("released %v", k.released)
 	}
-}
-
-func (f fetched) loss(name string) uint64 {
-	for _, loss := range f.record.Losses {
-		if loss.Name == name {
-			return loss.Count
-		}
-	}
-	return 0
 }
 
 func TestProcessTree(t *testing.T) {

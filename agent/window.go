@@ -78,7 +78,8 @@ func (a *Agent) discard(w *window) {
 	}
 }
 
-// drop drains a window's samples unread.
+// drop drains a window unread. Its off-CPU intervals need no draining: it ended
+// with its first nanosecond.
 func (a *Agent) drop(w *window) error {
 	_, err := a.kernel.Samples(w.slot, w.spec.ID)
 	return err
@@ -93,6 +94,7 @@ func (a *Agent) run(w *window) {
 		a.abandon(w)
 		return
 	}
+	parked := a.park(w)
 	a.remember(w.target.Target)
 	end, err := a.awaitEnd(w)
 	if err != nil {
@@ -104,7 +106,7 @@ func (a *Agent) run(w *window) {
 		a.abandon(w)
 		return
 	}
-	w.result = a.drain(w, end, first, last)
+	w.result = a.drain(w, end, first, last, parked)
 	a.log.Info("window drained", "run", w.step.run, "step", w.step.step, "target", w.target.Name,
 		"threads", len(w.result.record.Threads), "samples", w.result.record.GetSampling().GetSamples(), "void", w.result.record.VoidReason)
 }

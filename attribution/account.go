@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Thread is the account of one thread over a window, as the agent measured it:
@@ -35,7 +36,12 @@ type Thread struct {
 // Blocked is time a thread was blocked for one reason.
 type Blocked struct {
 	// Reason is a syscall's name, or "page fault", "disk", "kernel", "other".
-	Reason    string
+	Reason string
+	// Object is the kind of file the syscall waits on: "pipe", "socket", …; ""
+	// for none, or not known.
+	Object string
+	// Limited: the wait had a timeout.
+	Limited   bool
 	Ns        uint64
 	Intervals uint64
 }
@@ -93,11 +99,34 @@ type ThreadRange struct {
 	Hi ThreadTime `json:"hi"`
 }
 
-// ReasonRow is blocked time for one reason.
+// ReasonRow is blocked time for one reason: a syscall with the kind of file it
+// waits on and whether the wait had a timeout.
 type ReasonRow struct {
 	Reason    string     `json:"reason"`
+	Object    string     `json:"object,omitempty"`
+	Limited   bool       `json:"limited,omitempty"`
 	Time      ThreadTime `json:"time"`
 	Intervals uint64     `json:"intervals"`
+	// Wakers ended the intervals: absent until AddWakers.
+	Wakers []WakerRow `json:"wakers,omitempty"`
+}
+
+func (r *ReasonRow) key() waitReason { return waitReason{r.Reason, r.Object, r.Limited} }
+
+// Name is the row's reason for people.
+func (r *ReasonRow) Name() string { return ReasonName(r.Reason, r.Object, r.Limited) }
+
+// ReasonName puts a reason's parts together: "read (pipe)", "futex, timed".
+// Sleeps are timed by their nature, which is not said.
+func ReasonName(reason, object string, limited bool) string {
+	name := reason
+	if object != "" {
+		name += " (" + object + ")"
+	}
+	if limited && !strings.Contains(reason, "nanosleep") {
+		name += ", timed"
+	}
+	return name
 }
 
 // NewAccount sums threads by group. Rules r say which waits are idle; nil: none.
@@ -157,7 +186,7 @@ type groupSum struct {
 	lifetime, onCPU, charged, runQueue, stopped int64
 	throttledLo, throttledHi                    int64
 	throttled                                   bool
-	blocked, idle                               map[string]Blocked
+	blocked, idle                               map[waitReason]waitTime
 	switches                                    uint64
 }
 
@@ -187,21 +216,35 @@ func (g *groupSum) block(b Blocked, idle bool) {
 		m = &g.idle
 	}
 	if *m == nil {
-		*m = map[string]Blocked{}
+		*m = map[waitReason]waitTime{}
 	}
-	sum := (*m)[b.Reason]
-	(*m)[b.Reason] = Blocked{b.Reason, sum.Ns + b.Ns, sum.Intervals + b.Intervals}
+	key := waitReason{b.Reason, b.Object, b.Limited}
+	sum := (*m)[key]
+	(*m)[key] = waitTime{sum.ns + b.Ns, sum.intervals + b.Intervals}
 }
+
+// waitReason is what the rows of blocked time differ by.
+type waitReason struct {
+	reason, object string
+	limited        bool
+}
+
+func (w waitReason) compare(o waitReason) int {
+	return cmp.Or(cmp.Compare(w.reason, o.reason), cmp.Compare(w.object, o.object), compareBool(w.limited, o.limited))
+}
+
+type waitTime struct{ ns, intervals uint64 }
 
 func (g *groupSum) row(name string, windowNs int64) AccountRow {
 	mean := func(ns int64) ThreadTime { return ThreadTime{ns, float64(ns) / float64(windowNs)} }
-	reasons := func(m map[string]Blocked) (rows []ReasonRow, sum int64) {
-		for _, b := range m {
-			rows = append(rows, ReasonRow{b.Reason, mean(int64(b.Ns)), b.Intervals})
-			sum += int64(b.Ns)
+	reasons := func(m map[waitReason]waitTime) (rows []ReasonRow, sum int64) {
+		for key, b := range m {
+			rows = append(rows, ReasonRow{Reason: key.reason, Object: key.object, Limited: key.limited,
+				Time: mean(int64(b.ns)), Intervals: b.intervals})
+			sum += int64(b.ns)
 		}
 		slices.SortFunc(rows, func(x, y ReasonRow) int {
-			return cmp.Or(cmp.Compare(y.Time.Ns, x.Time.Ns), cmp.Compare(x.Reason, y.Reason))
+			return cmp.Or(cmp.Compare(y.Time.Ns, x.Time.Ns), x.key().compare(y.key()))
 		})
 		return rows, sum
 	}

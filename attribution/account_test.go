@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 )
@@ -16,13 +17,13 @@ const testWindow = int64(1e9)
 func loopThreads() []Thread {
 	return []Thread{
 		{Tid: 1, Comm: "loop-0", LifetimeNs: 1e9, OnCPUWallNs: 2e8, OnCPUChargedNs: 2e8, RunQueueNs: 1e8, Switches: 10,
-			Blocked: []Blocked{{"epoll_pwait", 7e8, 9}}},
+			Blocked: []Blocked{{Reason: "epoll_pwait", Ns: 7e8, Intervals: 9}}},
 		{Tid: 2, Comm: "worker-0", LifetimeNs: 1e9, OnCPUWallNs: 3e8, OnCPUChargedNs: 3e8, RunQueueNs: 1e8, Switches: 10,
-			Blocked: []Blocked{{"futex", 5e8, 4}, {"read", 1e8, 2}}},
+			Blocked: []Blocked{{Reason: "futex", Ns: 5e8, Intervals: 4}, {Reason: "read", Ns: 1e8, Intervals: 2}}},
 		{Tid: 3, Comm: "worker-1", LifetimeNs: 5e8, OnCPUWallNs: 1e8, OnCPUChargedNs: 1e8, StoppedNs: 1e8, Switches: 10,
-			Blocked: []Blocked{{"futex", 3e8, 4}}},
+			Blocked: []Blocked{{Reason: "futex", Ns: 3e8, Intervals: 4}}},
 		{Tid: 4, Comm: "rung", LifetimeNs: 1e9, OnCPUWallNs: 1e7, OnCPUChargedNs: 1e7, Switches: 10,
-			Blocked: []Blocked{{"nanosleep", 4.9e8, 4}, {"futex", 5e8, 1}}},
+			Blocked: []Blocked{{Reason: "nanosleep", Ns: 4.9e8, Intervals: 4}, {Reason: "futex", Ns: 5e8, Intervals: 1}}},
 	}
 }
 
@@ -40,7 +41,7 @@ func TestAccount(t *testing.T) {
 	}
 	workers, loop, rung := a.Groups[0], a.Groups[1], a.Groups[2]
 	// A worker's futex may be its queue or a lock: not called idle.
-	if workers.Threads != 2 || workers.Idle.Ns != 0 || workers.Blocked[0] != (ReasonRow{"futex", ThreadTime{8e8, 0.8}, 8}) ||
+	if workers.Threads != 2 || workers.Idle.Ns != 0 || !reflect.DeepEqual(workers.Blocked[0], ReasonRow{Reason: "futex", Time: ThreadTime{8e8, 0.8}, Intervals: 8}) ||
 		workers.BlockedTotal.Ns != 9e8 || workers.Stopped.MeanThreads != 0.1 {
 		t.Errorf("workers: %+v", workers)
 	}
@@ -116,7 +117,7 @@ func TestAccountAddsUp(t *testing.T) {
 			th := Thread{Comm: comms[rng.IntN(len(comms))], LifetimeNs: rng.Uint64N(1e9), OnCPUWallNs: rng.Uint64N(1e9),
 				RunQueueNs: rng.Uint64N(1e9), StoppedNs: rng.Uint64N(1e6)}
 			for range rng.IntN(4) {
-				th.Blocked = append(th.Blocked, Blocked{reasons[rng.IntN(4)], rng.Uint64N(1e9), rng.Uint64N(9)})
+				th.Blocked = append(th.Blocked, Blocked{reasons[rng.IntN(4)], []string{"", "pipe"}[rng.IntN(2)], rng.IntN(2) == 0, rng.Uint64N(1e9), rng.Uint64N(9)})
 			}
 			if rng.IntN(2) == 0 {
 				th.ThrottledLoNs, th.ThrottledHiNs = u64(rng.Uint64N(1e6)), u64(2e6)
@@ -149,6 +150,31 @@ func TestAccountThrottled(t *testing.T) {
 	checkAccount(t, a)
 	if th := a.Groups[0].Throttled; !a.ThrottledSeparated || th == nil || th.Lo.Ns != 40 || th.Hi.Ns != 55 {
 		t.Errorf("throttled %+v, separated %v", th, a.ThrottledSeparated)
+	}
+}
+
+// Idle rules know the syscall; rows tell its object and timeout apart.
+func TestAccountReasons(t *testing.T) {
+	threads := []Thread{{Comm: "loop-0", LifetimeNs: 100, Blocked: []Blocked{
+		{Reason: "read", Object: "pipe", Ns: 30, Intervals: 1}, {Reason: "read", Object: "pipe", Ns: 3, Intervals: 2}, {Reason: "read", Object: "socket", Ns: 20, Intervals: 1},
+		{Reason: "epoll_pwait", Limited: true, Ns: 40, Intervals: 1}, {Reason: "epoll_pwait", Ns: 4, Intervals: 1}, {Reason: "clock_nanosleep", Limited: true, Ns: 3, Intervals: 1},
+	}}}
+	a, err := NewAccount(threads, 100, mustPreset(t, "go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkAccount(t, a)
+	names := func(rows []ReasonRow) (names []string) {
+		for _, r := range rows {
+			names = append(names, r.Name())
+		}
+		return names
+	}
+	if got := names(a.Total.Blocked); !slices.Equal(got, []string{"read (pipe)", "read (socket)", "clock_nanosleep"}) || a.Total.Blocked[0].Intervals != 3 {
+		t.Errorf("blocked in %q: %+v", got, a.Total.Blocked)
+	}
+	if got := names(a.Total.IdleReasons); !slices.Equal(got, []string{"epoll_pwait, timed", "epoll_pwait"}) {
+		t.Errorf("idle in %q", got)
 	}
 }
 

@@ -91,9 +91,9 @@ func ratio(a, b int64) float64 {
 	return float64(a) / float64(b)
 }
 
-// apportion splits total in proportion to values, in whole units that add up to
+// Apportion splits total in proportion to values, in whole units that add up to
 // it (largest remainder; ties to the first). All values 0: nothing is split.
-func apportion(total int64, values []int64) []int64 {
+func Apportion(total int64, values []int64) []int64 {
 	parts := make([]int64, len(values))
 	var sum uint64
 	for _, v := range values {

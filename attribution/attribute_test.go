@@ -101,10 +101,10 @@ func TestApportion(t *testing.T) {
 		{100, []int64{99, 1, 0}, []int64{99, 1, 0}},
 		{math.MaxInt64, []int64{math.MaxInt64 / 2, math.MaxInt64 / 2}, []int64{math.MaxInt64/2 + 1, math.MaxInt64 / 2}},
 	} {
-		got := apportion(c.total, c.values)
+		got := Apportion(c.total, c.values)
 		for i := range got {
 			if got[i] != c.want[i] {
-				t.Errorf("apportion(%d, %v) = %v, want %v", c.total, c.values, got, c.want)
+				t.Errorf("Apportion(%d, %v) = %v, want %v", c.total, c.values, got, c.want)
 				break
 			}
 		}

@@ -1,5 +1,7 @@
 package attribution
 
+import "slices"
+
 // verdict is where a stack's value goes.
 type verdict struct {
 	// layer is a display index, or -1 when the stack is unattributed.
@@ -75,7 +77,9 @@ func (c *charger) judge(s *Stack) verdict {
 func (c *charger) judgeKernel(s *Stack) verdict {
 	entry, at := leafMostEntry(s.Frames)
 	own := verdict{layer: c.rule(entry, s).layer, self: entry}
-	if c.charge != Owner || !c.kernel || entry.Function == EntryInterrupt {
+	// Nobody on the stack asked for an interrupt; but a thread that is off the CPU
+	// is in none, whatever names its stack holds.
+	if c.charge != Owner || !c.kernel || entry.Function == EntryInterrupt && !slices.Contains(OffCPUStates, s.State) {
 		return own
 	}
 	// The caller is the first user frame behind the kernel's; entries that lie

@@ -109,7 +109,7 @@ func (g *gather) rows(total int64, unit string) (Bootstrap, []Row, []Row) {
 	for i, b := range g.buckets {
 		values[i] = b.value
 	}
-	parts := apportion(total, values)
+	parts := Apportion(total, values)
 	all := make([]Row, len(g.buckets))
 	for i, b := range g.buckets {
 		row := Row{

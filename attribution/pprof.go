@@ -35,11 +35,11 @@ func FromPprof(p *profile.Profile, sampleType string) (*Profile, error) {
 			count = i
 		}
 	}
-	unlabelled := unlabelledBlock(p)
+	unlabelled := unlabelledBlock(p, value)
 	var inferred int64
 	for _, s := range p.Sample {
-		if s.Value[value] == 0 && (count < 0 || s.Value[count] == 0) {
-			continue
+		if s.Value[value] == 0 {
+			continue // of another type
 		}
 		st := Stack{
 			ThreadGroup: firstLabel(s, "thread_group"),
@@ -49,7 +49,9 @@ func FromPprof(p *profile.Profile, sampleType string) (*Profile, error) {
 			Value:       s.Value[value],
 			Frames:      frames(s),
 		}
-		if count >= 0 {
+		if draws := s.NumLabel["draws"]; len(draws) > 0 {
+			st.Count = draws[0]
+		} else if count >= 0 {
 			st.Count = s.Value[count]
 		}
 		if b := s.NumLabel["block"]; len(b) > 0 {
@@ -75,10 +77,10 @@ func FromPprof(p *profile.Profile, sampleType string) (*Profile, error) {
 
 // unlabelledBlock is the block of samples without the label. The format cannot
 // tell a number 0 without a unit from an absent label, and readers drop it: in a
-// profile that has blocks, a sample without one is of block 0.
-func unlabelledBlock(p *profile.Profile) int {
+// profile whose samples of the type at hand have blocks, one without is of block 0.
+func unlabelledBlock(p *profile.Profile, value int) int {
 	for _, s := range p.Sample {
-		if len(s.NumLabel["block"]) > 0 {
+		if s.Value[value] != 0 && len(s.NumLabel["block"]) > 0 {
 			return 0
 		}
 	}

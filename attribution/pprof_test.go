@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/pprof/profile"
 )
 
@@ -207,4 +208,47 @@ func FuzzPprof(f *testing.F) {
 			checkConservation(t, p, table, o)
 		}
 	})
+}
+
+// TestOffCPUSamplesStandAside: off-CPU samples beside on-CPU ones change nothing
+// of the on-CPU table, its bootstrap included.
+func TestOffCPUSamplesStandAside(t *testing.T) {
+	f := &profile.Function{ID: 1, Name: "encoding/json.Marshal"}
+	m := &profile.Mapping{ID: 1, File: "/app"}
+	loc := &profile.Location{ID: 1, Mapping: m, Line: []profile.Line{{Function: f}}}
+	p := &profile.Profile{
+		SampleType: []*profile.ValueType{{Type: "samples", Unit: "count"}, {Type: "cpu", Unit: "nanoseconds"}, {Type: "blocked", Unit: "nanoseconds"}},
+		PeriodType: &profile.ValueType{Type: "cpu", Unit: "nanoseconds"}, Period: 10,
+		Mapping: []*profile.Mapping{m}, Function: []*profile.Function{f}, Location: []*profile.Location{loc},
+	}
+	for block := range int64(50) {
+		p.Sample = append(p.Sample, &profile.Sample{Location: []*profile.Location{loc}, Value: []int64{block, 10 * block, 0},
+			NumLabel: map[string][]int64{"block": {block}}})
+	}
+	table := func() *Table {
+		in, err := FromPprof(p, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		table, err := Attribute(in, mustPreset(t, "go"), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return table
+	}
+	before := table()
+	for i := range int64(9) {
+		p.Sample = append(p.Sample, &profile.Sample{Location: []*profile.Location{loc}, Value: []int64{0, 0, 1000 + i},
+			Label: map[string][]string{"state": {"blocked"}}, NumLabel: map[string][]int64{"draws": {3}}, NumUnit: map[string][]string{"draws": {"count"}}})
+	}
+	if diff := cmp.Diff(before, table()); diff != "" || before.Bootstrap.TooFew != "" {
+		t.Errorf("off-CPU samples changed the table (%s):\n%s", before.Bootstrap.TooFew, diff)
+	}
+	off, err := FromPprof(p, "blocked")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(off.Stacks) != 9 || off.Stacks[0].Count != 3 || off.Stacks[0].Block != NoBlock {
+		t.Errorf("%d stacks, first %+v", len(off.Stacks), off.Stacks[0])
+	}
 }

@@ -49,7 +49,7 @@ func (p *Profiler) Costs() ([]ProgramCost, error) {
 		name string
 		*ebpf.Program
 	}{
-		{rungProgOnSwitch, p.objects.OnSwitch}, {rungProgOnWakeup, p.objects.OnWakeup},
+		{rungProgOnSwitch, p.objects.OnSwitch}, {rungProgOnWaking, p.objects.OnWaking}, {rungProgOnWakeup, p.objects.OnWakeup},
 		{rungProgOnWakeupNew, p.objects.OnWakeupNew}, {rungProgOnFork, p.objects.OnFork},
 		{rungProgOnMigrate, p.objects.OnMigrate},
 		{rungProgOnClock, p.objects.OnClock}, {rungProgReport, p.objects.Report},

@@ -13,9 +13,10 @@ var counterNames = [rungCounterCOUNTERS]struct{ name, meaning string }{
 	rungCounterCOUNT_OUT_MISSED:    {"switch_out_missed", "the kernel did not show a switch-out; the charged time repaired the account"},
 	rungCounterCOUNT_BACKWARDS:     {"clock_backwards", "a stamp was older than the one before it; the interval counts as empty"},
 	rungCounterCOUNT_SAMPLE_LOST:   {"sample_lost", "a clock tick on the target was not counted: the table was full"},
-	rungCounterCOUNT_STACK_FULL:    {"stack_table_full", "a sample counts without its stack: the table was full"},
+	rungCounterCOUNT_STACK_FULL:    {"stack_table_full", "a sample counts without its stack: the table was full, or the kernel had no memory at hand"},
 	rungCounterCOUNT_STACK_FAILED:  {"stack_failed", "a sample counts without a stack: the kernel gave none"},
 	rungCounterCOUNT_TREE_FULL:     {"tree_full", "a process of a target's tree was not followed: the table was full"},
+	rungCounterCOUNT_STRATUM_LOST:  {"stratum_lost", "a drawn off-CPU interval was not counted: the table was full; others of its stratum stand for it"},
 	rungCounterCOUNT_CGROUP_DEEP:   {"cgroup_too_deep", "a cgroup lies too deep below the root to find its target"},
 }
 

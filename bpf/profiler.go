@@ -13,7 +13,6 @@ package bpf
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"sync"
 
@@ -44,6 +43,7 @@ type Profiler struct {
 	objects    rungObjects
 	links      []link.Link
 	reports    *link.Iter
+	parks      *link.Iter
 	prepares   *link.Iter
 	clocks     []int // perf event descriptors, one per online CPU
 	names      nameCache
@@ -65,7 +65,8 @@ func Now() MonoNs {
 }
 
 // Load verifies and attaches the programs; the sampling clock stays off until a
-// window is armed. A host that lacks something is a *MissingError.
+// window is armed. A host that lacks something is a *MissingError; programs that
+// it refuses for no such reason are a *LoadError.
 func Load(o Options) (*Profiler, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -83,23 +84,8 @@ func Load(o Options) (*Profiler, error) {
 	return p, nil
 }
 
-// loadError tells a missing privilege and an old kernel from a fault of ours.
-// The verifier's log stays in the chain.
-func loadError(err error) error {
-	var verifier *ebpf.VerifierError
-	switch {
-	case errors.As(err, &verifier):
-		return fmt.Errorf("load BPF programs: %w", err)
-	case errors.Is(err, unix.EPERM) || errors.Is(err, fs.ErrPermission):
-		return &MissingError{"permission to load BPF", "run as root or with CAP_BPF and CAP_PERFMON", err}
-	case errors.Is(err, ebpf.ErrNotSupported):
-		return &MissingError{"BPF features of Linux 6.1", "boot a kernel of 6.1 or newer", err}
-	}
-	return fmt.Errorf("load BPF programs: %w", err)
-}
-
 func (p *Profiler) attach(o Options) error {
-	for _, prog := range []*ebpf.Program{p.objects.OnWakeup, p.objects.OnWakeupNew, p.objects.OnFork, p.objects.OnMigrate, p.objects.OnSwitch} {
+	for _, prog := range []*ebpf.Program{p.objects.OnWaking, p.objects.OnWakeup, p.objects.OnWakeupNew, p.objects.OnFork, p.objects.OnMigrate, p.objects.OnSwitch} {
 		l, err := link.AttachTracing(link.TracingOptions{Program: prog})
 		if err != nil {
 			return fmt.Errorf("attach %s: %w", prog, err)
@@ -111,6 +97,9 @@ func (p *Profiler) attach(o Options) error {
 		return fmt.Errorf("attach the task iterator: %w", err)
 	}
 	if p.reports, err = link.AttachIter(link.IterOptions{Program: p.objects.Report}); err != nil {
+		return fmt.Errorf("attach the task iterator: %w", err)
+	}
+	if p.parks, err = link.AttachIter(link.IterOptions{Program: p.objects.ParkThreads}); err != nil {
 		return fmt.Errorf("attach the task iterator: %w", err)
 	}
 	return p.openClocks(o)
@@ -171,7 +160,7 @@ func (p *Profiler) Close() error {
 	for _, l := range p.links {
 		errs = append(errs, l.Close())
 	}
-	for _, it := range []*link.Iter{p.prepares, p.reports} {
+	for _, it := range []*link.Iter{p.prepares, p.reports, p.parks} {
 		if it != nil {
 			errs = append(errs, it.Close())
 		}

@@ -229,7 +229,7 @@ func closeThread(r reported, w Window, s Slot, added MonoNs) (Thread, bool) {
 		case rungStateSTATE_STOPPED:
 			th.StoppedNs += open
 		case rungStateSTATE_BLOCKED:
-			th.block(reason, open)
+			th.block(Reason(reason), open)
 		}
 	}
 	th.NoEvent = th.Switches+th.Wakeups == 0 && th.states() == 1
@@ -251,10 +251,13 @@ func (t *Thread) states() int {
 // since and was still open when end was read. It mirrors credit_runnable.
 func (t *Thread) runnable(since, from, to uint64, begin, end rungThrottle) {
 	var known uint64
-	if begin.Possible != 0 && begin.Kind == end.Kind && begin.Kind != throttleNone && end.Clock > begin.Clock {
+	if begin.Blind == 0 && begin.Possible != 0 && begin.Kind == end.Kind && begin.Kind != throttleNone && end.Clock > begin.Clock {
 		known = min(end.Clock-begin.Clock, to-since)
 	}
 	unsure := begin.Possible != 0 && begin.Kind == throttleBound && (known > 0 || begin.FromStart+end.FromStart > 0)
+	if begin.Blind != 0 {
+		unsure = end.Clock > 0 || end.FromStart != 0
+	}
 	throttledFrom, throttledTo := to-known, to
 	if begin.FromStart != 0 {
 		throttledFrom, throttledTo = since, since+known
@@ -283,13 +286,13 @@ func addAccount(th *Thread, a *rungAccount) {
 	th.Wakeups += a.Wakeups
 	for _, b := range a.Blocked {
 		if b.Intervals > 0 {
-			th.Blocked = append(th.Blocked, Blocked{b.Reason, b.Ns, uint64(b.Intervals)})
+			th.Blocked = append(th.Blocked, Blocked{Reason(b.Reason), b.Ns, uint64(b.Intervals)})
 		}
 	}
 }
 
 // block credits one more interval to a reason.
-func (t *Thread) block(reason int32, ns uint64) {
+func (t *Thread) block(reason Reason, ns uint64) {
 	for i := range t.Blocked {
 		if t.Blocked[i].Reason == reason {
 			t.Blocked[i].Ns += ns

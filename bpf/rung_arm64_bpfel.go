@@ -27,11 +27,15 @@ type rungAccount struct {
 	ThrottledSlack uint64
 	Switches       uint64
 	Wakeups        uint64
+	RunQueueTaken  uint32
+	Pad2           uint32
 	Blocked        [12]struct {
 		_         structs.HostLayout
 		Ns        uint64
 		Intervals uint32
-		Reason    int32
+		Reason    uint32
+		Taken     uint32
+		Used      uint32
 	}
 }
 
@@ -48,8 +52,9 @@ const (
 	rungCounterCOUNT_STACK_FULL    rungCounter = 7
 	rungCounterCOUNT_STACK_FAILED  rungCounter = 8
 	rungCounterCOUNT_TREE_FULL     rungCounter = 9
-	rungCounterCOUNT_CGROUP_DEEP   rungCounter = 10
-	rungCounterCOUNTERS            rungCounter = 11
+	rungCounterCOUNT_STRATUM_LOST  rungCounter = 10
+	rungCounterCOUNT_CGROUP_DEEP   rungCounter = 11
+	rungCounterCOUNTERS            rungCounter = 12
 )
 
 type rungDeadKey struct {
@@ -57,6 +62,17 @@ type rungDeadKey struct {
 	Slot    uint32
 	Tid     uint32
 	StartNs uint64
+}
+
+type rungDraw struct {
+	_          structs.HostLayout
+	Stack      uint64
+	WakerStack uint64
+	WakerTgid  uint32
+	WakerTid   uint32
+	Drawn      uint8
+	Halvings   uint8
+	Pad        [6]uint8
 }
 
 type rungFrame struct {
@@ -84,7 +100,7 @@ type rungReportHead struct {
 	Tgid       uint32
 	State      uint32
 	HasAccount uint32
-	Reason     int32
+	Reason     uint32
 	Pad        uint32
 	Comm       [16]int8
 }
@@ -128,6 +144,28 @@ const (
 	rungStateSTATE_THROTTLED rungState = 6
 )
 
+type rungStratum struct {
+	_       structs.HostLayout
+	Samples uint64
+	Weight  uint64
+	Largest uint64
+	Squares uint64
+}
+
+type rungStratumKey struct {
+	_          structs.HostLayout
+	Slot       uint32
+	Window     uint32
+	Tgid       uint32
+	Tid        uint32
+	State      uint32
+	Reason     uint32
+	WakerTgid  uint32
+	WakerTid   uint32
+	Stack      uint64
+	WakerStack uint64
+}
+
 type rungSymbol struct {
 	_       structs.HostLayout
 	Address uint64
@@ -141,20 +179,25 @@ type rungTarget struct {
 }
 
 type rungThread struct {
-	_        structs.HostLayout
-	Seq      uint64
-	Slot     uint32
-	State    uint32
-	Reason   int32
-	Tgid     uint32
-	Since    uint64
-	Skew     int64
-	Born     uint64
-	Exec     uint64
-	Throttle rungThrottle
-	StartNs  uint64
-	Comm     [16]int8
-	Accounts [2]rungAccount
+	_           structs.HostLayout
+	Seq         uint64
+	Slot        uint32
+	State       uint32
+	Reason      uint32
+	Tgid        uint32
+	Tid         uint32
+	Pad         uint32
+	Draw        rungDraw
+	ParkedSince uint64
+	ParkedStack uint64
+	Since       uint64
+	Skew        int64
+	Born        uint64
+	Exec        uint64
+	Throttle    rungThrottle
+	StartNs     uint64
+	Comm        [16]int8
+	Accounts    [2]rungAccount
 }
 
 type rungThrottle struct {
@@ -164,7 +207,8 @@ type rungThrottle struct {
 	Possible  uint8
 	FromStart uint8
 	Unsure    uint8
-	Pad       [4]uint8
+	Blind     uint8
+	Pad       [3]uint8
 }
 
 type rungWindow struct {
@@ -183,10 +227,12 @@ const (
 	rungMapCounters       = "counters"
 	rungMapDead           = "dead"
 	rungMapMemos          = "memos"
+	rungMapParkScratch    = "park_scratch"
 	rungMapRoots          = "roots"
 	rungMapSamples        = "samples"
 	rungMapScratches      = "scratches"
 	rungMapStacks         = "stacks"
+	rungMapStrata         = "strata"
 	rungMapTargets        = "targets"
 	rungMapThreads        = "threads"
 	rungMapTrees          = "trees"
@@ -197,6 +243,8 @@ const (
 	rungProgOnSwitch      = "on_switch"
 	rungProgOnWakeup      = "on_wakeup"
 	rungProgOnWakeupNew   = "on_wakeup_new"
+	rungProgOnWaking      = "on_waking"
+	rungProgParkThreads   = "park_threads"
 	rungProgPrepare       = "prepare"
 	rungProgReport        = "report"
 	rungVarCgroupCount    = "cgroup_count"
@@ -204,6 +252,7 @@ const (
 	rungVarGeneration     = "generation"
 	rungVarReportHeadType = "report_head_type"
 	rungVarReportSlot     = "report_slot"
+	rungVarStackBudget    = "stack_budget"
 	rungVarStateType      = "state_type"
 	rungVarTreeCount      = "tree_count"
 )
@@ -257,6 +306,8 @@ type rungProgramSpecs struct {
 	OnSwitch    *ebpf.ProgramSpec `ebpf:"on_switch"`
 	OnWakeup    *ebpf.ProgramSpec `ebpf:"on_wakeup"`
 	OnWakeupNew *ebpf.ProgramSpec `ebpf:"on_wakeup_new"`
+	OnWaking    *ebpf.ProgramSpec `ebpf:"on_waking"`
+	ParkThreads *ebpf.ProgramSpec `ebpf:"park_threads"`
 	Prepare     *ebpf.ProgramSpec `ebpf:"prepare"`
 	Report      *ebpf.ProgramSpec `ebpf:"report"`
 }
@@ -265,16 +316,18 @@ type rungProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type rungMapSpecs struct {
-	Counters  *ebpf.MapSpec `ebpf:"counters"`
-	Dead      *ebpf.MapSpec `ebpf:"dead"`
-	Memos     *ebpf.MapSpec `ebpf:"memos"`
-	Roots     *ebpf.MapSpec `ebpf:"roots"`
-	Samples   *ebpf.MapSpec `ebpf:"samples"`
-	Scratches *ebpf.MapSpec `ebpf:"scratches"`
-	Stacks    *ebpf.MapSpec `ebpf:"stacks"`
-	Targets   *ebpf.MapSpec `ebpf:"targets"`
-	Threads   *ebpf.MapSpec `ebpf:"threads"`
-	Trees     *ebpf.MapSpec `ebpf:"trees"`
+	Counters    *ebpf.MapSpec `ebpf:"counters"`
+	Dead        *ebpf.MapSpec `ebpf:"dead"`
+	Memos       *ebpf.MapSpec `ebpf:"memos"`
+	ParkScratch *ebpf.MapSpec `ebpf:"park_scratch"`
+	Roots       *ebpf.MapSpec `ebpf:"roots"`
+	Samples     *ebpf.MapSpec `ebpf:"samples"`
+	Scratches   *ebpf.MapSpec `ebpf:"scratches"`
+	Stacks      *ebpf.MapSpec `ebpf:"stacks"`
+	Strata      *ebpf.MapSpec `ebpf:"strata"`
+	Targets     *ebpf.MapSpec `ebpf:"targets"`
+	Threads     *ebpf.MapSpec `ebpf:"threads"`
+	Trees       *ebpf.MapSpec `ebpf:"trees"`
 }
 
 // rungVariableSpecs contains global variables before they are loaded into the kernel.
@@ -286,6 +339,7 @@ type rungVariableSpecs struct {
 	Generation     *ebpf.VariableSpec `ebpf:"generation"`
 	ReportHeadType *ebpf.VariableSpec `ebpf:"report_head_type"`
 	ReportSlot     *ebpf.VariableSpec `ebpf:"report_slot"`
+	StackBudget    *ebpf.VariableSpec `ebpf:"stack_budget"`
 	StateType      *ebpf.VariableSpec `ebpf:"state_type"`
 	TreeCount      *ebpf.VariableSpec `ebpf:"tree_count"`
 }
@@ -310,16 +364,18 @@ func (o *rungObjects) Close() error {
 //
 // It can be passed to loadRungObjects or ebpf.CollectionSpec.LoadAndAssign.
 type rungMaps struct {
-	Counters  *ebpf.Map `ebpf:"counters"`
-	Dead      *ebpf.Map `ebpf:"dead"`
-	Memos     *ebpf.Map `ebpf:"memos"`
-	Roots     *ebpf.Map `ebpf:"roots"`
-	Samples   *ebpf.Map `ebpf:"samples"`
-	Scratches *ebpf.Map `ebpf:"scratches"`
-	Stacks    *ebpf.Map `ebpf:"stacks"`
-	Targets   *ebpf.Map `ebpf:"targets"`
-	Threads   *ebpf.Map `ebpf:"threads"`
-	Trees     *ebpf.Map `ebpf:"trees"`
+	Counters    *ebpf.Map `ebpf:"counters"`
+	Dead        *ebpf.Map `ebpf:"dead"`
+	Memos       *ebpf.Map `ebpf:"memos"`
+	ParkScratch *ebpf.Map `ebpf:"park_scratch"`
+	Roots       *ebpf.Map `ebpf:"roots"`
+	Samples     *ebpf.Map `ebpf:"samples"`
+	Scratches   *ebpf.Map `ebpf:"scratches"`
+	Stacks      *ebpf.Map `ebpf:"stacks"`
+	Strata      *ebpf.Map `ebpf:"strata"`
+	Targets     *ebpf.Map `ebpf:"targets"`
+	Threads     *ebpf.Map `ebpf:"threads"`
+	Trees       *ebpf.Map `ebpf:"trees"`
 }
 
 func (m *rungMaps) Close() error {
@@ -327,10 +383,12 @@ func (m *rungMaps) Close() error {
 		m.Counters,
 		m.Dead,
 		m.Memos,
+		m.ParkScratch,
 		m.Roots,
 		m.Samples,
 		m.Scratches,
 		m.Stacks,
+		m.Strata,
 		m.Targets,
 		m.Threads,
 		m.Trees,
@@ -346,6 +404,7 @@ type rungVariables struct {
 	Generation     *ebpf.Variable `ebpf:"generation"`
 	ReportHeadType *ebpf.Variable `ebpf:"report_head_type"`
 	ReportSlot     *ebpf.Variable `ebpf:"report_slot"`
+	StackBudget    *ebpf.Variable `ebpf:"stack_budget"`
 	StateType      *ebpf.Variable `ebpf:"state_type"`
 	TreeCount      *ebpf.Variable `ebpf:"tree_count"`
 }
@@ -361,6 +420,8 @@ type rungPrograms struct {
 	OnSwitch    *ebpf.Program `ebpf:"on_switch"`
 	OnWakeup    *ebpf.Program `ebpf:"on_wakeup"`
 	OnWakeupNew *ebpf.Program `ebpf:"on_wakeup_new"`
+	OnWaking    *ebpf.Program `ebpf:"on_waking"`
+	ParkThreads *ebpf.Program `ebpf:"park_threads"`
 	Prepare     *ebpf.Program `ebpf:"prepare"`
 	Report      *ebpf.Program `ebpf:"report"`
 }
@@ -374,6 +435,8 @@ func (p *rungPrograms) Close() error {
 		p.OnSwitch,
 		p.OnWakeup,
 		p.OnWakeupNew,
+		p.OnWaking,
+		p.ParkThreads,
 		p.Prepare,
 		p.Report,
 	)

@@ -125,7 +125,8 @@ func (p *Profiler) Remove(s Slot) error {
 	for _, w := range t.windows {
 		if w.ID != 0 {
 			_, err := p.Samples(s, w.ID)
-			errs = append(errs, err, p.Release(s, w.ID))
+			strata, err2 := p.readStrata(s, w.ID)
+			errs = append(errs, err, err2, p.dropStrata(strata), p.Release(s, w.ID))
 		}
 	}
 	p.mu.Lock()

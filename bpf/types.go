@@ -68,17 +68,9 @@ type Sample struct {
 	Count    uint64
 }
 
-// Special reasons of a block, beside syscall numbers (>= 0).
-const (
-	ReasonFault  int32 = -1 // page fault or other exception outside any syscall
-	ReasonDisk   int32 = -2 // the same, in uninterruptible sleep
-	ReasonKernel int32 = -3 // kernel thread
-	ReasonOther  int32 = -9 // more reasons in one thread and window than slots
-)
-
 // Blocked is time spent blocked for one reason.
 type Blocked struct {
-	Reason    int32 // syscall number or a Reason constant
+	Reason    Reason
 	Ns        uint64
 	Intervals uint64
 }

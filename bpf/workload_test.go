@@ -36,6 +36,7 @@ func TestMain(m *testing.M) {
 type truth struct {
 	Tid      int
 	Began    MonoNs // when it had been woken to begin
+	Ended    MonoNs // when the work was done
 	Waits    int    // intervals spent waiting
 	CPUNs    uint64 // thread CPU clock over the work
 	WallNs   uint64
@@ -52,6 +53,7 @@ var workloads = map[string]func(args []string) truth{
 	"idle":      func(args []string) truth { time.Sleep(duration(args[0])); return truth{} },
 	"threads":   func(args []string) truth { return bornAndDying(duration(args[0])) },
 	"spawn":     func(args []string) truth { return spawn(args) },
+	"places":    func([]string) truth { return places(2000) },
 	"manyplace": func([]string) truth { return manyStacks(2 * time.Second) },
 }
 
@@ -61,7 +63,7 @@ func runWorkload(args []string) {
 	park() // until the window is armed
 	began := Now()
 	result := workloads[args[0]](args[1:])
-	result.Tid, result.Began = unix.Gettid(), began
+	result.Tid, result.Began, result.Ended = unix.Gettid(), began, Now()
 	line, _ := json.Marshal(result)
 	fmt.Printf("%s\n", line)
 	park()
@@ -151,6 +153,28 @@ func waits(args []string, wait func(time.Duration)) truth {
 func sleepWait(d time.Duration) {
 	ts := unix.NsecToTimespec(int64(d))
 	unix.Syscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, 0, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
+}
+
+//go:noinline
+func sleepFirst(d time.Duration) { sleepWait(d); sink++ }
+
+//go:noinline
+func sleepSecond(d time.Duration) { sleepWait(d); sink++ }
+
+// places sleeps at two places, 70 % and 30 % of the time, and measures both.
+func places(n int) truth {
+	t := truth{Waits: n}
+	for i := range n {
+		t0 := Now()
+		if i%2 == 0 {
+			sleepFirst(700*time.Microsecond + time.Duration(i%7)*100*time.Microsecond)
+			t.FirstNs += uint64(Now() - t0)
+		} else {
+			sleepSecond(300*time.Microsecond + time.Duration(i%5)*50*time.Microsecond)
+			t.SecondNs += uint64(Now() - t0)
+		}
+	}
+	return t
 }
 
 func futexWait(d time.Duration) {
@@ -269,7 +293,8 @@ type child struct {
 func startWorkload(t *testing.T, cgroupDir string, task ...string) *child {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), workloadEnv+"="+strings.Join(task, " "), "GOMAXPROCS=2")
+	// A signal to preempt the thread could end its sleep early.
+	cmd.Env = append(os.Environ(), workloadEnv+"="+strings.Join(task, " "), "GOMAXPROCS=2", "GODEBUG=asyncpreemptoff=1")
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
 	if cgroupDir != "" {

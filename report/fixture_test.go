@@ -42,7 +42,7 @@ func group(name string, threads int, onCPU, queue, futex, read, idle int64) attr
 	r := attribution.AccountRow{
 		Group: name, Threads: threads, OnCPU: threadTime(onCPU), RunQueue: threadTime(queue),
 		Blocked: []attribution.ReasonRow{
-			{Reason: "futex", Time: threadTime(futex), Intervals: 9}, {Reason: "read", Time: threadTime(read), Intervals: 3},
+			{Reason: "futex", Limited: true, Time: threadTime(futex), Intervals: 9}, {Reason: "read", Object: "pipe", Time: threadTime(read), Intervals: 3},
 		},
 		BlockedTotal: threadTime(futex + read), Idle: threadTime(idle),
 		Lifetime: threadTime(onCPU + queue + futex + read + idle),
@@ -54,7 +54,7 @@ func group(name string, threads int, onCPU, queue, futex, read, idle int64) attr
 }
 
 func account() *attribution.Account {
-	return &attribution.Account{
+	a := &attribution.Account{
 		WindowNs: 5 * second,
 		Groups: []attribution.AccountRow{
 			group("worker-*", 4, 1_234_567_890, 345_678_901, 10_000_000_000, 8_419_753_209, 0),
@@ -63,6 +63,13 @@ func account() *attribution.Account {
 		Total: group("", 5, 2_034_567_890, 445_678_901, 10_000_000_000, 8_420_753_209, 4_099_000_000),
 		Notes: []string{"threads in epoll_pwait may also wait for a downstream answer"},
 	}
+	a.AddWakers([]attribution.Waker{
+		{Group: "worker-*", Reason: "futex", Limited: true, Waker: "loop-*", Thread: true, Comm: "loop-0", Draws: 400, Ns: 7_500_000_000},
+		{Group: "worker-*", Reason: "futex", Limited: true, Waker: "interrupt", Draws: 112, Ns: 2_500_000_000},
+		{Group: "worker-*", Reason: "read", Object: "pipe", Waker: "client", Thread: true, Outside: true, Comm: "client", Draws: 3, Ns: 8_419_753_209},
+		{Group: "loop-*", Reason: "read", Object: "pipe", Waker: "not drawn", Ns: 1_000_000},
+	}, nil)
+	return a
 }
 
 // table is 1000 samples over the layers given, with Σ charged to apportion.

@@ -35,6 +35,7 @@ func layoutAccounts(d *document, r *Report, width int) {
 			notes = append(notes, fmt.Sprintf("throttled lies between %s and %s; what is above the lower bound is inside run-queue wait",
 				number(t.Lo.MeanThreads, 3), number(t.Hi.MeanThreads, 3)))
 		}
+		notes = append(notes, wakerNotes(top.Account)...)
 		notes = append(notes, top.Account.Notes...)
 		notes = append(notes, top.Account.Warnings...)
 		d.note(notes)
@@ -77,13 +78,17 @@ func states(a *attribution.Account) []state {
 			return r.Throttled.Lo.Ns
 		}})
 	}
-	var small []string
+	var small, seen []string
 	for _, b := range a.Total.Blocked {
+		if slices.Contains(seen, b.Name()) {
+			continue // a name stands for all rows that have it
+		}
+		seen = append(seen, b.Name())
 		if b.Time.MeanThreads < shownThreads {
-			small = append(small, b.Reason)
+			small = append(small, b.Name())
 			continue
 		}
-		list = append(list, blockedState(b.Reason, b.Reason))
+		list = append(list, blockedState(b.Name(), b.Name()))
 	}
 	switch len(small) {
 	case 0:
@@ -114,7 +119,7 @@ func blockedState(name string, reasons ...string) state {
 func blockedIn(r *attribution.AccountRow, reason string) int64 {
 	var ns int64
 	for _, b := range r.Blocked {
-		if b.Reason == reason {
+		if b.Name() == reason {
 			ns += b.Time.Ns
 		}
 	}
@@ -206,7 +211,7 @@ func groupColumns(a *attribution.Account, list []state, width int) []groupColumn
 func reasonsText(rows []attribution.ReasonRow) string {
 	var parts []string
 	for _, r := range rows {
-		parts = append(parts, r.Reason+" "+number(r.Time.MeanThreads, 3))
+		parts = append(parts, r.Name()+" "+number(r.Time.MeanThreads, 3))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -221,7 +226,8 @@ func accountLegend(separated bool) []entry {
 		entries[2].meaning = "runnable and not running; where the title says so, with or without quota left"
 	}
 	return append(entries,
-		entry{"blocked: …", "off the CPU until woken, by the syscall (or page fault, disk, kernel) it sleeps in"},
+		entry{"blocked: …", "off the CPU until woken, by the syscall it sleeps in (with the kind of file it waits on, and timed where the wait has a timeout), or page fault, disk, kernel"},
+		entry{"woken by", "who ended most of that time, estimated from drawn intervals; interrupts and softirqs count for themselves, whatever thread they ran on"},
 		entry{"idle", "blocked time of threads that wait for work, by the idle rules of the rule file; not part of blocked"},
 		entry{"thread group", "threads of one name, digits folded to *; goroutines are invisible to the scheduler"})
 }

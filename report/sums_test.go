@@ -82,7 +82,7 @@ func TestAccountTableAddsUp(t *testing.T) {
 			}
 			for _, reason := range reasons[:rng.IntN(len(reasons)+1)] {
 				ns := rng.Uint64N([]uint64{3e6, 1e9}[rng.IntN(2)])
-				th.Blocked = append(th.Blocked, attribution.Blocked{Reason: reason, Ns: ns, Intervals: 1})
+				th.Blocked = append(th.Blocked, attribution.Blocked{Reason: reason, Object: []string{"", "pipe"}[rng.IntN(2)], Limited: rng.IntN(2) == 0, Ns: ns, Intervals: 1})
 				th.LifetimeNs += ns
 			}
 			threads = append(threads, th)

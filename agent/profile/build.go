@@ -1,7 +1,12 @@
 // Package profile makes the pprof of one target and one window out of the
 // kernel side's samples: it names their frames, says with pseudo-frames how
-// the kernel was entered, and counts what it could not name. It does not
-// decide which layer a frame belongs to; that is package attribution's part.
+// the kernel was entered, and counts what it could not name. It also tells who
+// woke the target's threads. It does not decide which layer a frame belongs to;
+// that is package attribution's part.
+//
+// On-CPU samples have the values samples and cpu. Off-CPU samples have the one
+// of their state: run-queue, throttled or blocked, each of which adds up, thread
+// by thread and reason by reason, to the account's exact total.
 //
 // Frames that are no functions stand in mappings of their own:
 //
@@ -17,7 +22,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"github.com/rungprof/rung/attribution"
 	"runtime"
 	"slices"
 	"time"
@@ -25,6 +29,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/rungprof/rung/agent/symbol"
+	"github.com/rungprof/rung/attribution"
 	"github.com/rungprof/rung/bpf"
 )
 
@@ -42,17 +47,48 @@ const (
 )
 
 // Labels of each sample. The first three are strings, the others numbers
-// without a unit; the format drops such a number where it is 0, so a sample
-// without LabelBlock is of block 0. Where a thread's name is not known, its
-// labels are absent.
+// without a unit; the format drops such a number where it is 0, so an on-CPU
+// sample without LabelBlock is of block 0. Where a thread's name is not known,
+// its labels are absent.
 const (
 	LabelThreadGroup = "thread_group"
 	LabelThread      = "thread"
 	LabelState       = "state"
 	LabelTid         = "tid"
-	LabelBlock       = "block"
+	LabelBlock       = "block" // on-CPU only
 
 	StateOnCPU = "on-cpu"
+)
+
+// Labels of off-CPU samples. The strings are those of a blocked one's [Reason];
+// where it has no object or limit, the label is absent.
+const (
+	LabelReason  = "reason"
+	LabelObject  = "object"
+	LabelLimited = "limited" // "true"
+
+	// LabelDraws is how many intervals the value was estimated from.
+	LabelDraws = "draws"
+	// LabelStderr is the value's standard error in ns, 0 when every interval was
+	// drawn. Those of one thread, state and reason depend on each other, since
+	// their sum is exact.
+	LabelStderr = "stderr_ns"
+	// LabelSpread is the standard error in ns that the value would have if the
+	// sum were not exact: its squares do add up over stacks, and the error of
+	// several stacks together follows from them.
+	LabelSpread = "spread_ns"
+	// LabelLargest is the part of the value that one draw brought, in ns.
+	LabelLargest = "largest_ns"
+)
+
+// Places of a sample's values.
+const (
+	columnSamples = iota
+	columnCPU
+	columnRunQueue
+	columnThrottled
+	columnBlocked
+	columns
 )
 
 // Process names user addresses of one process; *symbol.Process is one.
@@ -74,6 +110,8 @@ func Processes(s *symbol.Symbolizer) func(pid uint32) (Process, error) {
 // Input is what a profile is made of.
 type Input struct {
 	Samples []bpf.Sample                        // in any order
+	OffCPU  []bpf.OffCPU                        // in any order
+	Threads []bpf.Thread                        // the account, for off-CPU totals
 	Stack   func(hash uint64) (bpf.Stack, bool) // such as (*bpf.Profiler).Stack
 	Comms   map[uint32]string                   // thread name by tid
 	Process func(pid uint32) (Process, error)   // asked once per process
@@ -84,17 +122,28 @@ type Input struct {
 	Arch    string                              // of the syscall numbers, as GOARCH; default this one
 }
 
-// Stats counts the ticks of a profile and how many of them a loss weakens. One
-// tick may count under several losses, under each once.
+// Stats says how much of a profile a loss weakens.
 type Stats struct {
-	Ticks         uint64
+	OnCPU  Losses // in clock ticks
+	OffCPU Losses // in draws
+	// Undrawn strata (thread, state, reason) have time and no stack, UndrawnNs
+	// together.
+	Undrawn, UndrawnNs uint64
+	// Unaccounted draws were left out: the account gives their thread no such time.
+	Unaccounted uint64
+}
+
+// Losses counts samples and how many of them a loss weakens. One may count under
+// several losses, under each once.
+type Losses struct {
+	Samples       uint64
 	LostStack     uint64 // no stack at all: table full
 	MissingStack  uint64 // no user stack
 	Truncated     uint64 // callers missing at the root
 	NoProcess     uint64 // the process's mappings could not be read
 	NoComm        uint64 // thread name not known
 	UnnamedKernel uint64 // some kernel frame has no name
-	// User is indexed by symbol.Loss: ticks with some user frame so weakened.
+	// User is indexed by symbol.Loss: samples with some user frame so weakened.
 	// Index symbol.Named stays 0.
 	User symbol.Losses
 }
@@ -119,16 +168,21 @@ func Build(in Input) (*profile.Profile, Stats, error) {
 		procs:   map[uint32]Process{},
 		kernel:  map[uint64]string{},
 	}
+	b.losses = &b.stats.OnCPU
 	samples := slices.Clone(in.Samples)
 	slices.SortFunc(samples, compareSamples)
 	period := int64(1e9) / int64(in.RateHz)
 	for _, s := range samples {
 		b.add(s, period)
 	}
+	b.addOffCPU()
 	p := &profile.Profile{
 		SampleType: []*profile.ValueType{
 			{Type: "samples", Unit: "count"},
 			{Type: "cpu", Unit: "nanoseconds"},
+			{Type: StateRunQueue, Unit: "nanoseconds"},
+			{Type: StateThrottled, Unit: "nanoseconds"},
+			{Type: StateBlocked, Unit: "nanoseconds"},
 		},
 		DefaultSampleType: "cpu",
 		PeriodType:        &profile.ValueType{Type: "cpu", Unit: "nanoseconds"},
@@ -170,13 +224,15 @@ type builder struct {
 	procs   map[uint32]Process // nil: could not be read
 	kernel  map[uint64]string
 	stats   Stats
+	losses  *Losses // of stats, of the kind of samples at hand
+	drawn   bool    // stacks at hand were taken by our own programs in the scheduler
 }
 
 func (b *builder) add(s bpf.Sample, period int64) {
 	if s.Count == 0 {
 		return
 	}
-	b.stats.Ticks += s.Count
+	b.losses.Samples += s.Count
 	locs := b.stack(s)
 	key := binary.LittleEndian.AppendUint32(nil, s.Tid)
 	key = binary.LittleEndian.AppendUint32(key, s.Block)
@@ -187,23 +243,27 @@ func (b *builder) add(s bpf.Sample, period int64) {
 	if !ok {
 		sample = &profile.Sample{
 			Location: locs,
-			Value:    []int64{0, 0},
+			Value:    make([]int64, columns),
 			Label:    map[string][]string{LabelState: {StateOnCPU}},
 			NumLabel: map[string][]int64{LabelTid: {int64(s.Tid)}, LabelBlock: {int64(s.Block)}},
 		}
-		if comm, ok := b.in.Comms[s.Tid]; ok {
-			comm = symbol.Printable(comm)
-			sample.Label[LabelThread] = []string{comm}
-			sample.Label[LabelThreadGroup] = []string{attribution.ThreadGroup(comm)}
-		}
+		b.labelThread(sample, s.Tid)
 		b.samples[string(key)] = sample
 		b.order = append(b.order, sample)
 	}
 	if _, ok := b.in.Comms[s.Tid]; !ok {
-		b.stats.NoComm += s.Count
+		b.losses.NoComm += s.Count
 	}
-	sample.Value[0] += int64(s.Count)
-	sample.Value[1] += int64(s.Count) * period
+	sample.Value[columnSamples] += int64(s.Count)
+	sample.Value[columnCPU] += int64(s.Count) * period
+}
+
+func (b *builder) labelThread(sample *profile.Sample, tid uint32) {
+	if comm, ok := b.in.Comms[tid]; ok {
+		comm = symbol.Printable(comm)
+		sample.Label[LabelThread] = []string{comm}
+		sample.Label[LabelThreadGroup] = []string{attribution.ThreadGroup(comm)}
+	}
 }
 
 // process returns the symbols of a process, nil where it cannot be read.

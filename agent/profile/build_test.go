@@ -137,27 +137,27 @@ func TestBuildGolden(t *testing.T) {
 		in   Input
 		want Stats
 	}{
-		{"user_inlined", input(user(1, 3)), Stats{Ticks: 3}},
-		{"syscall_write", input(kernel(2, 1, 4)), Stats{Ticks: 4}},
-		{"syscall_write_arm64", arm, Stats{Ticks: 2}},
-		{"softirq_within_write", input(kernel(3, 1, 4), kernel(2, 1, 1)), Stats{Ticks: 5}},
-		{"page_fault", input(kernel(4, -1, 2)), Stats{Ticks: 2}},
-		{"interrupt_from_user_mode", input(kernel(5, -1, 2)), Stats{Ticks: 2}},
-		{"interrupt_within_page_fault", input(kernel(6, -1, 2)), Stats{Ticks: 2}},
-		{"kernel_names_hidden", noKernel, Stats{Ticks: 5, UnnamedKernel: 5}},
-		{"kernel_without_name", input(kernel(7, 202, 2), kernel(7, -1, 3)), Stats{Ticks: 5, UnnamedKernel: 5}},
-		{"missing_user_stack", input(kernel(8, 1, 2), user(11, 5)), Stats{Ticks: 7, MissingStack: 7}},
-		{"lost_stack", input(user(0, 2), user(999, 1), kernel(0, 1, 4)), Stats{Ticks: 7, LostStack: 7}},
-		{"truncated", input(user(9, 2), user(12, 1)), Stats{Ticks: 3, Truncated: 3}},
-		{"unknown_function", input(user(10, 2)), Stats{Ticks: 2, User: symbol.Losses{symbol.NoSymbol: 2}}},
+		{"user_inlined", input(user(1, 3)), Stats{OnCPU: Losses{Samples: 3}}},
+		{"syscall_write", input(kernel(2, 1, 4)), Stats{OnCPU: Losses{Samples: 4}}},
+		{"syscall_write_arm64", arm, Stats{OnCPU: Losses{Samples: 2}}},
+		{"softirq_within_write", input(kernel(3, 1, 4), kernel(2, 1, 1)), Stats{OnCPU: Losses{Samples: 5}}},
+		{"page_fault", input(kernel(4, -1, 2)), Stats{OnCPU: Losses{Samples: 2}}},
+		{"interrupt_from_user_mode", input(kernel(5, -1, 2)), Stats{OnCPU: Losses{Samples: 2}}},
+		{"interrupt_within_page_fault", input(kernel(6, -1, 2)), Stats{OnCPU: Losses{Samples: 2}}},
+		{"kernel_names_hidden", noKernel, Stats{OnCPU: Losses{Samples: 5, UnnamedKernel: 5}}},
+		{"kernel_without_name", input(kernel(7, 202, 2), kernel(7, -1, 3)), Stats{OnCPU: Losses{Samples: 5, UnnamedKernel: 5}}},
+		{"missing_user_stack", input(kernel(8, 1, 2), user(11, 5)), Stats{OnCPU: Losses{Samples: 7, MissingStack: 7}}},
+		{"lost_stack", input(user(0, 2), user(999, 1), kernel(0, 1, 4)), Stats{OnCPU: Losses{Samples: 7, LostStack: 7}}},
+		{"truncated", input(user(9, 2), user(12, 1)), Stats{OnCPU: Losses{Samples: 3, Truncated: 3}}},
+		{"unknown_function", input(user(10, 2)), Stats{OnCPU: Losses{Samples: 2, User: symbol.Losses{symbol.NoSymbol: 2}}}},
 		{"unknown_process_and_thread", input(bpf.Sample{Tgid: 404, Tid: 405, StackHash: 1, Syscall: -1, Count: 2}),
-			Stats{Ticks: 2, NoProcess: 2, NoComm: 2, User: symbol.Losses{symbol.UnknownMapping: 2}}},
+			Stats{OnCPU: Losses{Samples: 2, NoProcess: 2, NoComm: 2, User: symbol.Losses{symbol.UnknownMapping: 2}}}},
 		{"merged_by_thread_and_block", input(
 			user(1, 3), user(13, 4), // one stack, two hashes
 			bpf.Sample{Tgid: 10, Tid: 12, StackHash: 1, Syscall: -1, Count: 1},
 			bpf.Sample{Tgid: 10, Tid: 12, StackHash: 1, Syscall: -1, Count: 1, Block: 5},
 			bpf.Sample{Tgid: 10, Tid: 13, StackHash: 1, Syscall: -1, Count: 1, Block: 5},
-			user(1, 0)), Stats{Ticks: 10}},
+			user(1, 0)), Stats{OnCPU: Losses{Samples: 10}}},
 		{"no_samples", input(), Stats{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -168,21 +168,26 @@ func TestBuildGolden(t *testing.T) {
 			if diff := cmp.Diff(tt.want, stats); diff != "" {
 				t.Errorf("stats (-want +got):\n%s", diff)
 			}
-			path := filepath.Join("testdata", tt.name+".golden")
-			got := p.String()
-			if *update {
-				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatalf("%v; run with -update to make it", err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", path, diff)
-			}
+			checkGolden(t, tt.name, p)
 		})
+	}
+}
+
+func checkGolden(t *testing.T, name string, p *profile.Profile) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".golden")
+	got := p.String()
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v; run with -update to make it", err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", path, diff)
 	}
 }
 
@@ -215,8 +220,8 @@ func TestBuildIsDeterministic(t *testing.T) {
 			ticks += s.Value[0]
 			ns += s.Value[1]
 		}
-		if uint64(ticks) != stats.Ticks || ns != ticks*p.Period {
-			t.Errorf("profile holds %d ticks and %d ns, samples had %d ticks of %d ns", ticks, ns, stats.Ticks, p.Period)
+		if uint64(ticks) != stats.OnCPU.Samples || ns != ticks*p.Period {
+			t.Errorf("profile holds %d ticks and %d ns, samples had %d ticks of %d ns", ticks, ns, stats.OnCPU.Samples, p.Period)
 		}
 		rand.Shuffle(len(samples), func(i, j int) { samples[i], samples[j] = samples[j], samples[i] })
 	}

@@ -18,7 +18,7 @@ func (b *builder) stack(s bpf.Sample) []*profile.Location {
 		st, ok = b.in.Stack(s.StackHash)
 	}
 	if !ok {
-		b.stats.LostStack += s.Count
+		b.losses.LostStack += s.Count
 		return []*profile.Location{b.table.pseudo(RungMapping, LostStack)}
 	}
 
@@ -41,11 +41,11 @@ func (b *builder) stack(s bpf.Sample) []*profile.Location {
 	}
 	locs = append(locs, b.userPart(s, user, inKernel)...)
 	if len(user) == 0 {
-		b.stats.MissingStack += s.Count
+		b.losses.MissingStack += s.Count
 		locs = append(locs, b.table.pseudo(RungMapping, MissingStack))
 	}
 	if truncated {
-		b.stats.Truncated += s.Count
+		b.losses.Truncated += s.Count
 		locs = append(locs, b.table.pseudo(RungMapping, Truncated))
 	}
 	return locs
@@ -62,7 +62,7 @@ func (b *builder) userPart(s bpf.Sample, addrs []uint64, inKernel bool) []*profi
 	}
 	p := b.process(s.Tgid)
 	if p == nil {
-		b.stats.NoProcess += s.Count
+		b.losses.NoProcess += s.Count
 	}
 	var locs []*profile.Location
 	var lost symbol.Losses
@@ -83,7 +83,7 @@ func (b *builder) userPart(s bpf.Sample, addrs []uint64, inKernel bool) []*profi
 	}
 	lost[symbol.Named] = 0
 	for i, n := range lost {
-		b.stats.User[i] += n
+		b.losses.User[i] += n
 	}
 	return locs
 }
@@ -97,10 +97,15 @@ func (b *builder) kernelPart(s bpf.Sample, addrs []uint64) []*profile.Location {
 			addr-- // a return address, as in userPart
 		}
 		names[i] = b.kernelName(addr)
-		unnamed = unnamed || names[i] == UnknownKernel
+	}
+	if b.drawn {
+		names = names[trimOwn(names):]
+	}
+	for _, name := range names {
+		unnamed = unnamed || name == UnknownKernel
 	}
 	if unnamed {
-		b.stats.UnnamedKernel += s.Count
+		b.losses.UnnamedKernel += s.Count
 	}
 	entry, interrupt := classify(names)
 	if s.Syscall >= 0 {

@@ -22,16 +22,12 @@ enum state {
 	STATE_THROTTLED, /* a part of a runnable interval; no thread enters it */
 };
 
-/* Reasons beside syscall numbers; shared with types.go. */
-#define REASON_FAULT (-1)
-#define REASON_DISK (-2)
-#define REASON_KERNEL (-3)
-#define REASON_OTHER (-9)
-
 struct blocked {
 	u64 ns;
-	u32 intervals; /* 0: the slot is free */
-	s32 reason;
+	u32 intervals;
+	u32 reason; /* see reason.h */
+	u32 taken;  /* intervals drawn for their stack */
+	u32 used;
 };
 
 struct account {
@@ -41,14 +37,18 @@ struct account {
 	s64 on_cpu_skew, run_queue_skew; /* ns, see credit_skew */
 	u64 throttled, throttled_slack; /* ns known to be throttled; of run_queue, what may be */
 	u64 switches, wakeups;
+	u32 run_queue_taken, pad2;
 	struct blocked blocked[REASONS];
 };
 
 struct thread {
 	u64 seq;
 	u32 slot, state;
-	s32 reason; /* of the open interval, when blocked */
+	u32 reason; /* of the open interval, when blocked */
 	u32 tgid;
+	u32 tid, pad;
+	struct draw draw; /* of the open interval */
+	u64 parked_since, parked_stack; /* of one that was open when a window began */
 	u64 since;    /* start of the open interval */
 	s64 skew;     /* then: our clock less the run queue's */
 	u64 born;     /* when the thread could first run */
@@ -110,6 +110,8 @@ static __always_inline struct thread *thread_of(struct task_struct *p, u32 slot,
 	th->slot = slot;
 	th->state = STATE_UNKNOWN;
 	th->tgid = p->tgid;
+	th->tid = p->pid;
+	th->draw.drawn = 0;
 	th->start_ns = p->start_time;
 	th->born = p->start_time;
 	th->since = t->added > p->start_time ? t->added : p->start_time;
@@ -121,35 +123,33 @@ static __always_inline struct thread *thread_of(struct task_struct *p, u32 slot,
 	return th;
 }
 
-/* Why a thread sleeps: its syscall, or how it sleeps outside any. */
-static __always_inline s32 block_reason(struct task_struct *p, u32 state)
-{
-	if (p->flags & PF_KTHREAD)
-		return REASON_KERNEL;
-	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(p);
-	s32 nr = regs ? SYSCALL_NR(regs) : -1;
-	if (nr >= 0)
-		return nr;
-	return state & TASK_UNINTERRUPTIBLE ? REASON_DISK : REASON_FAULT;
-}
-
-static __always_inline void add_blocked(struct account *a, s32 reason, u64 ns)
+/* The place of a reason in an account: its own, or the last one for all others. */
+static __always_inline struct blocked *blocked_of(struct account *a, u32 reason)
 {
 	for (int i = 0; i < REASONS - 1; i++) {
 		struct blocked *b = &a->blocked[i];
-		if (!b->intervals)
+		if (!b->used) {
+			b->used = 1;
 			b->reason = reason;
-		if (b->reason == reason) {
-			b->ns += ns;
-			b->intervals++;
-			return;
 		}
+		if (b->reason == reason)
+			return b;
 	}
 	struct blocked *other = &a->blocked[REASONS - 1];
+	other->used = 1;
 	other->reason = REASON_OTHER;
-	other->ns += ns;
-	other->intervals++;
-	count(COUNT_REASON_OTHER);
+	return other;
+}
+
+/* The account of window i, emptied if it held another's. */
+static __always_inline struct account *account_of(struct thread *th, struct window *w, int i)
+{
+	struct account *a = &th->accounts[i];
+	if (a->window != w->id) {
+		__builtin_memset(a, 0, sizeof(*a));
+		a->window = w->id;
+	}
+	return a;
 }
 
 /* The part of `charged` that falls to `part` of `whole`; ns, without overflow. */
@@ -172,16 +172,13 @@ static __noinline int credit(struct thread *th, struct target *t, u64 now, u64 c
 #pragma unroll
 	for (int i = 0; i < WINDOWS; i++) {
 		struct window *w = &t->windows[i];
-		struct account *a = &th->accounts[i];
 		u64 from = since > w->start ? since : w->start;
 		u64 to = now < w->end ? now : w->end;
 		if (!w->id || to <= from)
 			continue;
-		if (a->window != w->id) {
-			__builtin_memset(a, 0, sizeof(*a));
-			a->window = w->id;
-		}
+		struct account *a = account_of(th, w, i);
 		u64 ns = to - from;
+		u32 reason = REASON_NONE;
 		if (state == STATE_ON_CPU) {
 			a->on_cpu_wall += ns;
 			a->on_cpu_charged += share(charged, ns, now - since);
@@ -196,9 +193,25 @@ static __noinline int credit(struct thread *th, struct target *t, u64 now, u64 c
 		} else if (state == STATE_STOPPED) {
 			a->stopped += ns;
 		} else if (state == STATE_BLOCKED) {
-			add_blocked(a, th->reason, ns);
+			struct blocked *b = blocked_of(a, th->reason);
+			b->ns += ns;
+			b->intervals++;
+			reason = b->reason;
+			if (reason == REASON_OTHER)
+				count(COUNT_REASON_OTHER);
 			if (to == now)
 				a->wakeups++;
+		}
+		bool parked = th->parked_since == since && state == STATE_BLOCKED;
+		if ((th->draw.drawn || parked) && state != STATE_ON_CPU) {
+			struct stratum_key key = {
+				.slot = th->slot, .window = w->id, .tgid = th->tgid, .tid = th->tid,
+				.state = state, .reason = reason,
+				.waker_tgid = th->draw.waker_tgid, .waker_tid = th->draw.waker_tid,
+				.stack = parked ? th->parked_stack : th->draw.stack,
+				.waker_stack = th->draw.waker_stack,
+			};
+			add_drawn(&key, ns, parked ? 0 : th->draw.halvings);
 		}
 	}
 	return 0;
@@ -306,7 +319,28 @@ static __always_inline u64 last_arrival(struct task_struct *p, u64 now)
 	return clock > arrival ? now - (clock - arrival) : now;
 }
 
-static __always_inline void switch_out(struct task_struct *p, u32 slot, bool preempt, u64 now)
+/* Draws the interval that begins now, in a window, and takes its stack. */
+static __noinline int draw_interval(void *ctx, struct thread *th, struct target *t, u64 now)
+{
+	th->draw.drawn = 0;
+#pragma unroll
+	for (int i = 0; i < WINDOWS; i++) {
+		struct window *w = &t->windows[i];
+		if (!w->id || now < w->start || now >= w->end)
+			continue;
+		struct account *a = account_of(th, w, i);
+		u32 *taken = th->state == STATE_BLOCKED ? &blocked_of(a, th->reason)->taken : &a->run_queue_taken;
+		if (!draw(*taken, &th->draw))
+			continue;
+		*taken += 1;
+		th->draw.waker_tgid = th->draw.waker_tid = 0;
+		th->draw.waker_stack = 0;
+		th->draw.stack = take_stack(ctx, true, now);
+	}
+	return 0;
+}
+
+static __always_inline void switch_out(void *ctx, struct task_struct *p, u32 slot, bool preempt, u64 now)
 {
 	struct thread *th = thread_of(p, slot, true);
 	if (!th)
@@ -347,6 +381,9 @@ static __always_inline void switch_out(struct task_struct *p, u32 slot, bool pre
 		turn(th, p, slot, STATE_BLOCKED, now, charged);
 		th->reason = block_reason(p, state);
 	}
+	struct target *t = target_of(slot);
+	if (t && th->state != STATE_STOPPED)
+		draw_interval(ctx, th, t, now);
 	unlock(th);
 }
 
@@ -375,7 +412,21 @@ static __always_inline void switch_in(struct task_struct *p, u32 slot, u64 now)
 	}
 	turn(th, p, slot, STATE_ON_CPU, now, charged);
 	th->exec = exec;
+	th->draw.drawn = 0;
 	unlock(th);
+}
+
+/* Who ends a drawn interval: the current thread, or an interrupt on top of it,
+ * which its stack tells. The wakeup itself may run on the sleeper's CPU. */
+static __always_inline void waking(void *ctx, struct task_struct *p, u32 slot)
+{
+	struct thread *th = thread_of(p, slot, false);
+	if (!th || th->state != STATE_BLOCKED || (!th->draw.drawn && th->parked_since != th->since))
+		return;
+	struct task_struct *waker = bpf_get_current_task_btf();
+	th->draw.waker_tgid = waker->tgid;
+	th->draw.waker_tid = waker->pid;
+	th->draw.waker_stack = take_stack(ctx, true, bpf_ktime_get_ns());
 }
 
 static __always_inline void wakeup(struct task_struct *p, u32 slot, u64 now)
@@ -397,6 +448,8 @@ static __always_inline void wakeup(struct task_struct *p, u32 slot, u64 now)
 		return;
 	lock(th);
 	turn(th, p, slot, STATE_RUN_QUEUE, now, 0);
+	th->draw.waker_tgid = th->draw.waker_tid = 0;
+	th->draw.waker_stack = 0;
 	unlock(th);
 }
 
@@ -432,8 +485,7 @@ struct report_head {
 	u64 now, seq, exec, start_ns;
 	struct throttle throttle; /* now, of the thread's queue */
 	u32 tid, tgid, state, has_account;
-	s32 reason;
-	u32 pad;
+	u32 reason, pad;
 	char comm[16];
 };
 

@@ -13,6 +13,7 @@ enum counter {
 	COUNT_STACK_FULL,    /* the table of stacks was full */
 	COUNT_STACK_FAILED,  /* the kernel gave no stack at all */
 	COUNT_TREE_FULL,     /* a process of a tree did not fit */
+	COUNT_STRATUM_LOST,  /* a drawn interval did not fit */
 	COUNT_CGROUP_DEEP,   /* a cgroup lies deeper than the walk goes */
 	COUNTERS,
 };

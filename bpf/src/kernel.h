@@ -78,16 +78,46 @@ struct sched_entity {
 struct sched_info {
 	unsigned long long last_arrival;
 };
+struct inode {
+	u16 i_mode;
+};
+struct qstr {
+	const unsigned char *name;
+};
+struct dentry {
+	struct qstr d_name;
+};
+struct path {
+	struct dentry *dentry;
+};
+struct file {
+	struct path f_path;
+	struct inode *f_inode;
+};
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+struct files_struct {
+	struct fdtable *fdt;
+};
+struct timespec64 {
+	s64 tv_sec;
+};
 struct task_struct {
 	int pid, tgid;
 	unsigned int flags, __state;
-	int on_rq, on_cpu, exit_state;
+	/* Both were an int until v7.0 made them a byte: read the low one, which a
+	 * little-endian int has first. */
+	u8 on_rq, on_cpu;
+	int exit_state;
 	u64 start_time;
 	struct css_set *cgroups;
 	struct sched_entity se;
 	struct sched_info sched_info;
 	struct task_struct *real_parent;
 	struct task_group *sched_task_group;
+	struct files_struct *files;
 	char comm[16];
 };
 /* v6.18, e1fad12dcb66 ("sched/fair: Switch to task based throttle model"). */
@@ -97,6 +127,9 @@ struct task_struct___throttled {
 struct list_head {
 	struct list_head *next;
 };
+#define bpf_ksym_exists(symbol) (!!(symbol))
+/* Reads through a bare address, by a typed load; v6.2. */
+extern void *bpf_rdonly_cast(const void *address, u32 type) __attribute__((section(".ksyms"), weak));
 struct seq_file;
 struct bpf_iter_meta {
 	struct seq_file *seq;
@@ -113,12 +146,19 @@ struct pt_regs {
 	unsigned long ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
 };
 #define SYSCALL_NR(regs) ((s32)(regs)->orig_ax)
+#define FRAME_POINTER(regs) ((regs)->bp)
+#define INSTRUCTION(regs) ((regs)->ip)
+#define STRIP_POINTER(address) (address)
 #elif defined(__TARGET_ARCH_arm64)
 struct pt_regs {
 	u64 regs[31], sp, pc, pstate, orig_x0;
 	s32 syscallno;
 };
 #define SYSCALL_NR(regs) ((regs)->syscallno)
+#define FRAME_POINTER(r) ((r)->regs[29])
+#define INSTRUCTION(regs) ((regs)->pc)
+/* Pointer authentication keeps its code above the address: 48 bits, as user space has on Talos. */
+#define STRIP_POINTER(address) ((address) & ((1ULL << 48) - 1))
 #else
 #error "amd64 and arm64 only"
 #endif

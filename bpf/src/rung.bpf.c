@@ -14,9 +14,13 @@
 
 #include "counter.h"
 #include "target.h"
+#include "stack.h"
 #include "throttle.h"
+#include "reason.h"
+#include "stratum.h"
 #include "account.h"
 #include "sample.h"
+#include "park.h"
 #include "symbol.h"
 
 SEC("tp_btf/sched_switch")
@@ -29,9 +33,20 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		return 0;
 	u64 now = bpf_ktime_get_ns();
 	if (from)
-		switch_out(prev, from, preempt, now);
+		switch_out(ctx, prev, from, preempt, now);
 	if (to)
 		switch_in(next, to, now);
+	return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(on_waking, struct task_struct *p)
+{
+	if (!targets_exist())
+		return 0;
+	u32 slot = slot_of(p);
+	if (slot)
+		waking(ctx, p, slot);
 	return 0;
 }
 
@@ -100,6 +115,16 @@ int report(struct bpf_iter__task *ctx)
 	struct task_struct *p = ctx->task;
 	if (p && slot_of(p) == report_slot)
 		report_thread(ctx->meta->seq, p);
+	return 0;
+}
+
+/* Takes the stacks of the sleeping threads of the target `report_slot`. */
+SEC("iter.s/task")
+int park_threads(struct bpf_iter__task *ctx)
+{
+	struct task_struct *p = ctx->task;
+	if (p && slot_of(p) == report_slot)
+		park(p, report_slot);
 	return 0;
 }
 

@@ -23,13 +23,9 @@ struct throttle {
 	u8 possible;   /* the interval that begins here may be throttled */
 	u8 from_start; /* and is so from its beginning */
 	u8 unsure;     /* what is left to the run queue of this interval may be throttled */
-	u8 pad[4];
+	u8 blind;      /* the queue it begins on cannot be read: nothing is certain */
+	u8 pad[3];
 };
-
-#define bpf_ksym_exists(symbol) (!!(symbol))
-
-/* Reads through a bare address, by a typed load; v6.2. */
-extern void *bpf_rdonly_cast(const void *address, u32 type) __ksym __weak;
 
 static __always_inline u64 open_since(u64 now, u64 since)
 {
@@ -68,23 +64,35 @@ static __always_inline void read_throttle(struct task_struct *p, struct throttle
 	read_flags(p, t);
 }
 
-/* The same of the queue of another CPU, which the thread is about to join. */
-static __always_inline void read_throttle_on(struct task_struct *p, int cpu, struct throttle *t)
+#define MAX_CPUS 8192 /* of a kernel; the verifier wants a bound */
+
+/* The same of the queue of another CPU, which the thread is about to join. Where
+ * threads are throttled, one that is not stays so until it has run; the queue
+ * itself is out of reach (v7.0 keeps it per CPU), as it is before v6.2. */
+static __always_inline void read_throttle_on(struct task_struct *p, u32 cpu, struct throttle *t)
 {
+	struct task_struct___throttled *task = (void *)p;
+
 	__builtin_memset(t, 0, sizeof(*t));
-	if (!bpf_ksym_exists(bpf_rdonly_cast) || !p->sched_task_group)
+	read_flags(p, t);
+	t->blind = t->possible;
+	if (bpf_core_field_exists(task->throttled) || !bpf_ksym_exists(bpf_rdonly_cast) ||
+	    !p->sched_task_group || cpu >= MAX_CPUS)
 		return;
-	struct list_head *cell = bpf_rdonly_cast((void *)p->sched_task_group->cfs_rq + cpu * sizeof(void *),
+	struct list_head *cell = bpf_rdonly_cast((void *)p->sched_task_group->cfs_rq + (u64)cpu * sizeof(void *),
 						 bpf_core_type_id_kernel(struct list_head));
 	struct cfs_rq *q = bpf_rdonly_cast(cell->next, bpf_core_type_id_kernel(struct cfs_rq));
 	read_queue(q, t);
-	read_flags(p, t);
+	t->blind = 0;
 }
 
 /* Of an interval of `length`, what was throttled for certain. */
 static __always_inline u64 throttled_for(struct throttle *from, struct throttle *to, u64 length)
 {
-	if (!from->possible || from->kind == THROTTLE_NONE || from->kind != to->kind)
+	if (from->blind)
+		/* A clock at 0 has never run: there is no quota. */
+		from->unsure = to->clock || to->from_start;
+	if (from->blind || !from->possible || from->kind == THROTTLE_NONE || from->kind != to->kind)
 		return 0;
 	u64 ns = to->clock > from->clock ? to->clock - from->clock : 0;
 	from->unsure = from->kind == THROTTLE_BOUND && (ns || from->from_start || to->from_start);

@@ -48,6 +48,11 @@ func fixtureStep(index int, hz float64) rundir.Step {
 				Blocked:  []*rungv1.Blocked{{Reason: "futex", Ns: 3e9, Intervals: 3}, {Reason: "read", Ns: 5e8, Intervals: 5}},
 				Switches: 100, SchedstatRunNs: proto.Uint64(1e9), SchedstatWaitNs: proto.Uint64(5e8),
 			}},
+			Wakers: []*rungv1.Waker{
+				{ThreadGroup: "worker-*", Reason: "futex", Kind: rungv1.Waker_KIND_THREAD, WakerGroup: "loop-*", WakerComm: "loop-0", Draws: 2, Ns: 2e9},
+				{ThreadGroup: "worker-*", Reason: "futex", Kind: rungv1.Waker_KIND_NONE, WakerGroup: "nobody", Draws: 1, Ns: 1e9},
+				{ThreadGroup: "worker-*", Reason: "read", Kind: rungv1.Waker_KIND_INTERRUPT, WakerGroup: "interrupt", Draws: 5, Ns: 5e8},
+			},
 			Sampling: &rungv1.Sampling{RateHz: 1000, PeriodNs: 1e6, Samples: 1000},
 			Losses:   []*rungv1.Loss{{Name: "stack table full", Count: 0}},
 			Cost: &rungv1.Cost{AgentCpuNs: 10e6, AgentRssBytes: 30e6, MapBytes: 4e6,

@@ -26,6 +26,7 @@ func analyseRecord(out *report.Step, d *rundir.Dir, s rundir.Step, opts analyseO
 		if err != nil {
 			return fmt.Errorf("%s: %w", d.StepPath(s.Name), err)
 		}
+		account.AddWakers(accountWakers(r), opts.Rules)
 		out.Account = account
 	}
 	out.Checks = append(attribution.Checks(attribution.CheckInput{
@@ -123,9 +124,23 @@ func accountThreads(r *rungv1.StepRecord) []attribution.Thread {
 			SchedstatRunNs: t.SchedstatRunNs, SchedstatWaitNs: t.SchedstatWaitNs,
 		}
 		for _, b := range t.GetBlocked() {
-			a.Blocked = append(a.Blocked, attribution.Blocked{Reason: b.GetReason(), Ns: b.GetNs(), Intervals: b.GetIntervals()})
+			a.Blocked = append(a.Blocked, attribution.Blocked{
+				Reason: b.GetReason(), Object: b.GetObject(), Limited: b.GetLimited(), Ns: b.GetNs(), Intervals: b.GetIntervals()})
 		}
 		out = append(out, a)
+	}
+	return out
+}
+
+// accountWakers takes the record's wakers for package attribution.
+func accountWakers(r *rungv1.StepRecord) []attribution.Waker {
+	var out []attribution.Waker
+	for _, w := range r.GetWakers() {
+		out = append(out, attribution.Waker{
+			Group: w.GetThreadGroup(), Reason: w.GetReason(), Object: w.GetObject(), Limited: w.GetLimited(),
+			Waker: w.GetWakerGroup(), Thread: w.GetKind() == rungv1.Waker_KIND_THREAD, Outside: w.GetOutside(),
+			Comm: w.GetWakerComm(), Draws: w.GetDraws(), Ns: w.GetNs(),
+		})
 	}
 	return out
 }

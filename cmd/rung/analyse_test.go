@@ -55,6 +55,10 @@ func TestAnalyseSoundDemo(t *testing.T) {
 	if g := s.Account.Groups; len(g) != 1 || g[0].Group != "worker-*" || g[0].Lifetime.MeanThreads != 1 || s.Account.ThrottledSeparated {
 		t.Errorf("account: %+v", s.Account)
 	}
+	futex, read := s.Account.Total.Blocked[0].Wakers, s.Account.Total.Blocked[1].Wakers
+	if len(futex) != 2 || futex[0].Waker != "loop-*" || !futex[0].Thread || futex[0].Time.Ns != 2e9 || len(read) != 1 || read[0].Share != 1 || read[0].Thread {
+		t.Errorf("wakers: %+v, %+v", futex, read)
+	}
 	if c := s.Cost; *c.BPFNs != 20_000_000 || c.BPFRuns != 150 || *c.ArmNs != 999_000_000 || c.WindowNs != 5e9 {
 		t.Errorf("cost: %+v", c)
 	}

@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -20,6 +21,7 @@ type requirement struct {
 	Status requirementStatus `json:"status"`
 	// Remedy is absent where nothing is to be done.
 	Remedy string `json:"remedy,omitempty"`
+	cause  error  // that Found tells in one line
 }
 
 type requirementStatus string
@@ -79,14 +81,25 @@ func printRequirements(w io.Writer, all []requirement) error {
 // requirement and its remedy.
 func missingError(all []requirement) error {
 	var missing []string
+	var causes []error
 	for _, r := range all {
 		if r.Status == statusMissing {
 			missing = append(missing, fmt.Sprintf("%s: %s; %s", r.Name, r.Found, r.Remedy))
+			causes = append(causes, r.cause)
 		}
 	}
 	if len(missing) == 0 {
 		return nil
 	}
-	return exitError{exitUsage, fmt.Errorf("this host lacks %d of Rung's requirements:\n  %s",
-		len(missing), strings.Join(missing, "\n  "))}
+	return exitError{exitUsage, &lackingError{errors.Join(causes...),
+		fmt.Sprintf("this host lacks %d of Rung's requirements:\n  %s", len(missing), strings.Join(missing, "\n  "))}}
 }
+
+// lackingError has a text of its own, shorter than its causes'.
+type lackingError struct {
+	error
+	text string
+}
+
+func (e *lackingError) Error() string { return e.text }
+func (e *lackingError) Unwrap() error { return e.error }

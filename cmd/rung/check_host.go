@@ -150,7 +150,8 @@ func (h host) loading(blocked bool) []requirement {
 	}
 	statsErr, err := h.loadBPF()
 	if err != nil {
-		remedy := "see the reason; `rung agent` prints the whole verifier log"
+		load.cause = err
+		remedy := "report it with the verifier's log, which goes to standard error"
 		var lacking *bpf.MissingError
 		if errors.As(err, &lacking) {
 			err, remedy = fmt.Errorf("%s: %w", lacking.Requirement, lacking.Err), lacking.Remedy

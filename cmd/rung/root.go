@@ -64,6 +64,7 @@ Start with 'rung check', which says what this host lacks, and 'rung demo'.`,
 		newLoadCommand(),
 		newAgentCommand(),
 		newArmCommand(),
+		newProfileCommand(),
 		newAttributeCommand(),
 		newReportCommand(),
 		newVersionCommand(),
@@ -97,6 +98,7 @@ func execute(ctx context.Context, root *cobra.Command, args []string, stdout, st
 		code = exitUsage
 	}
 	fmt.Fprintf(stderr, "rung: %v\n", err)
+	printVerifierLog(stderr, err)
 	if !started {
 		fmt.Fprintf(stderr, "usage: %s; '%s --help' lists the flags\n", cmd.UseLine(), cmd.CommandPath())
 	}

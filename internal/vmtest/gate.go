@@ -58,7 +58,30 @@ func runGate(ctx context.Context, m *machineFlags, only []string, stdout, stderr
 	}
 	shop.logf("built everything after %.1f s", time.Since(begin).Seconds())
 
-	plan := wire.Plan{Sysctls: hardenedSysctls}
+	results, res, err := runStages(ctx, shop, stages, hardenedSysctls, stdout, stderr)
+	failed := 0
+	fmt.Fprintf(stdout, "=== GATE %s %s\n", shop.config.Arch, res.Boot.Release)
+	for i, s := range stages {
+		if !results[i].passed() {
+			failed++
+		}
+		fmt.Fprintln(stdout, results[i].line(s.payload.Name))
+	}
+	shop.logTimes(res)
+	shop.logf("gate took %.1f s", time.Since(begin).Seconds())
+	if err != nil {
+		return err
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d of %d stages failed", failed, len(stages))
+	}
+	return nil
+}
+
+// runStages runs stages one after another in one machine and judges each. The
+// results are there also beside an error of the machine.
+func runStages(ctx context.Context, shop *workshop, stages []stage, sysctls []wire.Sysctl, stdout, stderr io.Writer) ([]stageResult, machine.Result, error) {
+	plan := wire.Plan{Sysctls: sysctls}
 	for _, s := range stages {
 		plan.Payloads = append(plan.Payloads, s.payload)
 	}
@@ -81,23 +104,7 @@ func runGate(ctx context.Context, m *machineFlags, only []string, stdout, stderr
 			results[i].took = time.Since(started)
 		},
 	})
-	failed := 0
-	fmt.Fprintf(stdout, "=== GATE %s %s\n", shop.config.Arch, res.Boot.Release)
-	for i, s := range stages {
-		if !results[i].passed() {
-			failed++
-		}
-		fmt.Fprintln(stdout, results[i].line(s.payload.Name))
-	}
-	shop.logTimes(res)
-	shop.logf("gate took %.1f s", time.Since(begin).Seconds())
-	if err != nil {
-		return err
-	}
-	if failed > 0 {
-		return fmt.Errorf("%d of %d stages failed", failed, len(stages))
-	}
-	return nil
+	return results, res, err
 }
 
 // stage is one payload and how its end is judged.
@@ -105,7 +112,8 @@ type stage struct {
 	payload wire.Payload                                 // Argv[0] is what pkg is built into
 	pkg     string                                       // relative to the module's root
 	test    bool                                         // build the package's tests instead of a command
-	judge   func(stdout []byte) (note string, err error) // beside exit status 0; may be nil
+	judge   func(stdout []byte) (note string, err error) // beside the exit status; may be nil
+	code    int                                          // exit status to expect
 	quiet   bool                                         // its stdout is for judge alone
 }
 
@@ -119,9 +127,11 @@ func (s stage) verdict(exit wire.Exit, stdout []byte) (note string, err error) {
 		return note, errors.New(exit.Error)
 	case exit.Code == wire.TimeoutCode:
 		return note, fmt.Errorf("did not end within %v", time.Duration(s.payload.TimeoutMs)*time.Millisecond)
-	case exit.Code != 0 && judged == nil:
+	case exit.Code != s.code && judged == nil && s.code != 0:
+		return note, fmt.Errorf("exit status %d, expected %d", exit.Code, s.code)
+	case exit.Code != s.code && judged == nil:
 		return note, fmt.Errorf("exit status %d", exit.Code)
-	case exit.Code != 0:
+	case exit.Code != s.code:
 		return note, fmt.Errorf("exit status %d: %w", exit.Code, judged)
 	}
 	return note, judged

@@ -1,6 +1,7 @@
 // Command vmtest runs programs in throw-away virtual machines with stock Debian
 // kernels, so that kernel code is tested on kernels and architectures other
-// than this machine's. `vmtest gate` is the check that CI runs.
+// than this machine's. `vmtest gate` is the check that CI runs; `vmtest matrix`
+// holds several kernels side by side.
 package main
 
 import (
@@ -70,7 +71,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 func newCommand(stdout, stderr io.Writer) *cobra.Command {
 	cmd := newRunCommand(stdout, stderr)
-	cmd.AddCommand(newGateCommand(stdout, stderr))
+	cmd.AddCommand(newGateCommand(stdout, stderr), newMatrixCommand(stdout, stderr))
 	cmd.SetOut(stdout)
 	cmd.SetErr(stderr)
 	cmd.SilenceErrors = true

@@ -53,16 +53,21 @@ func gateStages(ctx context.Context, shop *workshop, only []string) ([]stage, er
 	if len(stages) == 0 {
 		return nil, usage(fmt.Errorf("--only %s: no stage of that name", strings.Join(only, ",")))
 	}
+	return stages, shop.buildStages(ctx, stages)
+}
+
+// buildStages builds what stages run, each once.
+func (w *workshop) buildStages(ctx context.Context, stages []stage) error {
 	built := map[string]bool{}
 	for _, s := range stages {
 		if exe := s.payload.Argv[0]; !built[exe] {
 			built[exe] = true
-			if err := shop.build(ctx, s); err != nil {
-				return nil, err
+			if err := w.build(ctx, s); err != nil {
+				return err
 			}
 		}
 	}
-	return stages, nil
+	return nil
 }
 
 // The commands that stages run, and where they lie in the guest.

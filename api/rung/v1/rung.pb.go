@@ -77,6 +77,68 @@ func (Marker_Edge) EnumDescriptor() ([]byte, []int) {
 	return file_api_rung_v1_rung_proto_rawDescGZIP(), []int{10, 0}
 }
 
+// Who woke them.
+type Waker_Kind int32
+
+const (
+	Waker_KIND_UNSPECIFIED Waker_Kind = 0
+	Waker_KIND_THREAD      Waker_Kind = 1 // a thread: waker_group and waker_comm name it
+	Waker_KIND_INTERRUPT   Waker_Kind = 2 // an interrupt or softirq, timers included, whatever ran beneath
+	Waker_KIND_IDLE        Waker_Kind = 3 // the idle CPU, outside of any interrupt that its stack shows
+	Waker_KIND_NONE        Waker_Kind = 4 // nobody yet: blocked until the end of the window
+	Waker_KIND_UNDRAWN     Waker_Kind = 5 // not known: none of the intervals was drawn
+	Waker_KIND_OTHER       Waker_Kind = 6 // all wakers beyond the largest of the group and reason
+)
+
+// Enum value maps for Waker_Kind.
+var (
+	Waker_Kind_name = map[int32]string{
+		0: "KIND_UNSPECIFIED",
+		1: "KIND_THREAD",
+		2: "KIND_INTERRUPT",
+		3: "KIND_IDLE",
+		4: "KIND_NONE",
+		5: "KIND_UNDRAWN",
+		6: "KIND_OTHER",
+	}
+	Waker_Kind_value = map[string]int32{
+		"KIND_UNSPECIFIED": 0,
+		"KIND_THREAD":      1,
+		"KIND_INTERRUPT":   2,
+		"KIND_IDLE":        3,
+		"KIND_NONE":        4,
+		"KIND_UNDRAWN":     5,
+		"KIND_OTHER":       6,
+	}
+)
+
+func (x Waker_Kind) Enum() *Waker_Kind {
+	p := new(Waker_Kind)
+	*p = x
+	return p
+}
+
+func (x Waker_Kind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Waker_Kind) Descriptor() protoreflect.EnumDescriptor {
+	return file_api_rung_v1_rung_proto_enumTypes[1].Descriptor()
+}
+
+func (Waker_Kind) Type() protoreflect.EnumType {
+	return &file_api_rung_v1_rung_proto_enumTypes[1]
+}
+
+func (x Waker_Kind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Waker_Kind.Descriptor instead.
+func (Waker_Kind) EnumDescriptor() ([]byte, []int) {
+	return file_api_rung_v1_rung_proto_rawDescGZIP(), []int{15, 0}
+}
+
 // ClockStamp lets the caller estimate the offset between the two hosts' clocks
 // and its bound from one round trip.
 type ClockStamp struct {
@@ -885,7 +947,10 @@ type StepRecord struct {
 	// What weakens the figures without stopping them, for people.
 	Warnings []string `protobuf:"bytes,11,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	// Non-empty when no figure of this window may be used (suspended host, target gone).
-	VoidReason    string `protobuf:"bytes,12,opt,name=void_reason,json=voidReason,proto3" json:"void_reason,omitempty"`
+	VoidReason string `protobuf:"bytes,12,opt,name=void_reason,json=voidReason,proto3" json:"void_reason,omitempty"`
+	// By thread group, reason and descending time: at most 16 of each group and
+	// reason, the rest as KIND_OTHER.
+	Wakers        []*Waker `protobuf:"bytes,13,rep,name=wakers,proto3" json:"wakers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1002,6 +1067,13 @@ func (x *StepRecord) GetVoidReason() string {
 		return x.VoidReason
 	}
 	return ""
+}
+
+func (x *StepRecord) GetWakers() []*Waker {
+	if x != nil {
+		return x.Wakers
+	}
+	return nil
 }
 
 type Window struct {
@@ -1286,9 +1358,15 @@ func (x *Counters) GetPressureSomeUsec() uint64 {
 type Blocked struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Syscall name, or "page fault", "disk", "kernel", "other".
-	Reason        string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
-	Ns            uint64 `protobuf:"varint,2,opt,name=ns,proto3" json:"ns,omitempty"`
-	Intervals     uint64 `protobuf:"varint,3,opt,name=intervals,proto3" json:"intervals,omitempty"`
+	Reason    string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	Ns        uint64 `protobuf:"varint,2,opt,name=ns,proto3" json:"ns,omitempty"`
+	Intervals uint64 `protobuf:"varint,3,opt,name=intervals,proto3" json:"intervals,omitempty"`
+	// Kind of file that the syscall waits on: "socket", "pipe", "file", "device",
+	// "eventfd", "timerfd", "epoll", "inotify", "anonymous inode". Empty: it takes
+	// none, or the kernel does not let it be read (before 6.2).
+	Object string `protobuf:"bytes,4,opt,name=object,proto3" json:"object,omitempty"`
+	// The wait had a timeout.
+	Limited       bool `protobuf:"varint,5,opt,name=limited,proto3" json:"limited,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1344,6 +1422,144 @@ func (x *Blocked) GetIntervals() uint64 {
 	return 0
 }
 
+func (x *Blocked) GetObject() string {
+	if x != nil {
+		return x.Object
+	}
+	return ""
+}
+
+func (x *Blocked) GetLimited() bool {
+	if x != nil {
+		return x.Limited
+	}
+	return false
+}
+
+// Waker says who ended blocked time of one thread group and reason. Blocked time
+// of a group and reason is the sum over its wakers, in whole nanoseconds.
+type Waker struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the threads that were woken: their group, and what they were blocked in.
+	ThreadGroup string     `protobuf:"bytes,1,opt,name=thread_group,json=threadGroup,proto3" json:"thread_group,omitempty"`
+	Reason      string     `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	Object      string     `protobuf:"bytes,3,opt,name=object,proto3" json:"object,omitempty"`
+	Limited     bool       `protobuf:"varint,4,opt,name=limited,proto3" json:"limited,omitempty"`
+	Kind        Waker_Kind `protobuf:"varint,5,opt,name=kind,proto3,enum=rung.v1.Waker_Kind" json:"kind,omitempty"`
+	// Thread group of the waker, "interrupt", "idle", "nobody", "not drawn" or "other".
+	WakerGroup string `protobuf:"bytes,6,opt,name=waker_group,json=wakerGroup,proto3" json:"waker_group,omitempty"`
+	// Name of the waking thread with the most of this time; empty beside KIND_THREAD.
+	WakerComm string `protobuf:"bytes,7,opt,name=waker_comm,json=wakerComm,proto3" json:"waker_comm,omitempty"`
+	// The waker is no thread of the target.
+	Outside bool `protobuf:"varint,8,opt,name=outside,proto3" json:"outside,omitempty"`
+	// Drawn intervals.
+	Draws uint64 `protobuf:"varint,9,opt,name=draws,proto3" json:"draws,omitempty"`
+	// Estimated from the draws, scaled to the exact blocked time.
+	Ns            uint64 `protobuf:"varint,10,opt,name=ns,proto3" json:"ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Waker) Reset() {
+	*x = Waker{}
+	mi := &file_api_rung_v1_rung_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Waker) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Waker) ProtoMessage() {}
+
+func (x *Waker) ProtoReflect() protoreflect.Message {
+	mi := &file_api_rung_v1_rung_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Waker.ProtoReflect.Descriptor instead.
+func (*Waker) Descriptor() ([]byte, []int) {
+	return file_api_rung_v1_rung_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Waker) GetThreadGroup() string {
+	if x != nil {
+		return x.ThreadGroup
+	}
+	return ""
+}
+
+func (x *Waker) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Waker) GetObject() string {
+	if x != nil {
+		return x.Object
+	}
+	return ""
+}
+
+func (x *Waker) GetLimited() bool {
+	if x != nil {
+		return x.Limited
+	}
+	return false
+}
+
+func (x *Waker) GetKind() Waker_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return Waker_KIND_UNSPECIFIED
+}
+
+func (x *Waker) GetWakerGroup() string {
+	if x != nil {
+		return x.WakerGroup
+	}
+	return ""
+}
+
+func (x *Waker) GetWakerComm() string {
+	if x != nil {
+		return x.WakerComm
+	}
+	return ""
+}
+
+func (x *Waker) GetOutside() bool {
+	if x != nil {
+		return x.Outside
+	}
+	return false
+}
+
+func (x *Waker) GetDraws() uint64 {
+	if x != nil {
+		return x.Draws
+	}
+	return 0
+}
+
+func (x *Waker) GetNs() uint64 {
+	if x != nil {
+		return x.Ns
+	}
+	return 0
+}
+
 // Thread is the account of one thread over the window:
 // lifetime = on-CPU + run-queue wait + throttled + blocked + stopped.
 type Thread struct {
@@ -1384,7 +1600,7 @@ type Thread struct {
 
 func (x *Thread) Reset() {
 	*x = Thread{}
-	mi := &file_api_rung_v1_rung_proto_msgTypes[15]
+	mi := &file_api_rung_v1_rung_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1396,7 +1612,7 @@ func (x *Thread) String() string {
 func (*Thread) ProtoMessage() {}
 
 func (x *Thread) ProtoReflect() protoreflect.Message {
-	mi := &file_api_rung_v1_rung_proto_msgTypes[15]
+	mi := &file_api_rung_v1_rung_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1409,7 +1625,7 @@ func (x *Thread) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Thread.ProtoReflect.Descriptor instead.
 func (*Thread) Descriptor() ([]byte, []int) {
-	return file_api_rung_v1_rung_proto_rawDescGZIP(), []int{15}
+	return file_api_rung_v1_rung_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Thread) GetTid() uint32 {
@@ -1560,13 +1776,15 @@ type Sampling struct {
 	Samples        uint64 `protobuf:"varint,3,opt,name=samples,proto3" json:"samples,omitempty"`
 	DistinctStacks uint64 `protobuf:"varint,4,opt,name=distinct_stacks,json=distinctStacks,proto3" json:"distinct_stacks,omitempty"`
 	ProfileBytes   uint64 `protobuf:"varint,5,opt,name=profile_bytes,json=profileBytes,proto3" json:"profile_bytes,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Off-CPU intervals whose stacks were drawn; the time they stand for is in Thread.
+	OffCpuDraws   uint64 `protobuf:"varint,6,opt,name=off_cpu_draws,json=offCpuDraws,proto3" json:"off_cpu_draws,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Sampling) Reset() {
 	*x = Sampling{}
-	mi := &file_api_rung_v1_rung_proto_msgTypes[16]
+	mi := &file_api_rung_v1_rung_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1578,7 +1796,7 @@ func (x *Sampling) String() string {
 func (*Sampling) ProtoMessage() {}
 
 func (x *Sampling) ProtoReflect() protoreflect.Message {
-	mi := &file_api_rung_v1_rung_proto_msgTypes[16]
+	mi := &file_api_rung_v1_rung_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1591,7 +1809,7 @@ func (x *Sampling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sampling.ProtoReflect.Descriptor instead.
 func (*Sampling) Descriptor() ([]byte, []int) {
-	return file_api_rung_v1_rung_proto_rawDescGZIP(), []int{16}
+	return file_api_rung_v1_rung_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Sampling) GetRateHz() uint32 {
@@ -1629,6 +1847,13 @@ func (x *Sampling) GetProfileBytes() uint64 {
 	return 0
 }
 
+func (x *Sampling) GetOffCpuDraws() uint64 {
+	if x != nil {
+		return x.OffCpuDraws
+	}
+	return 0
+}
+
 // Loss counts events that did not reach the account or the profile whole.
 type Loss struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1642,7 +1867,7 @@ type Loss struct {
 
 func (x *Loss) Reset() {
 	*x = Loss{}
-	mi := &file_api_rung_v1_rung_proto_msgTypes[17]
+	mi := &file_api_rung_v1_rung_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1654,7 +1879,7 @@ func (x *Loss) String() string {
 func (*Loss) ProtoMessage() {}
 
 func (x *Loss) ProtoReflect() protoreflect.Message {
-	mi := &file_api_rung_v1_rung_proto_msgTypes[17]
+	mi := &file_api_rung_v1_rung_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1667,7 +1892,7 @@ func (x *Loss) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Loss.ProtoReflect.Descriptor instead.
 func (*Loss) Descriptor() ([]byte, []int) {
-	return file_api_rung_v1_rung_proto_rawDescGZIP(), []int{17}
+	return file_api_rung_v1_rung_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Loss) GetName() string {
@@ -1702,7 +1927,7 @@ type ProgramCost struct {
 
 func (x *ProgramCost) Reset() {
 	*x = ProgramCost{}
-	mi := &file_api_rung_v1_rung_proto_msgTypes[18]
+	mi := &file_api_rung_v1_rung_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1714,7 +1939,7 @@ func (x *ProgramCost) String() string {
 func (*ProgramCost) ProtoMessage() {}
 
 func (x *ProgramCost) ProtoReflect() protoreflect.Message {
-	mi := &file_api_rung_v1_rung_proto_msgTypes[18]
+	mi := &file_api_rung_v1_rung_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1727,7 +1952,7 @@ func (x *ProgramCost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgramCost.ProtoReflect.Descriptor instead.
 func (*ProgramCost) Descriptor() ([]byte, []int) {
-	return file_api_rung_v1_rung_proto_rawDescGZIP(), []int{18}
+	return file_api_rung_v1_rung_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ProgramCost) GetName() string {
@@ -1761,13 +1986,16 @@ type Cost struct {
 	BpfUnavailable string         `protobuf:"bytes,3,opt,name=bpf_unavailable,json=bpfUnavailable,proto3" json:"bpf_unavailable,omitempty"`
 	AgentRssBytes  uint64         `protobuf:"varint,4,opt,name=agent_rss_bytes,json=agentRssBytes,proto3" json:"agent_rss_bytes,omitempty"`
 	MapBytes       uint64         `protobuf:"varint,5,opt,name=map_bytes,json=mapBytes,proto3" json:"map_bytes,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Taking the stacks of threads asleep at the opening edge: how long it took,
+	// most of it CPU of the agent process and contained in agent_cpu_ns.
+	ParkNs        uint64 `protobuf:"varint,6,opt,name=park_ns,json=parkNs,proto3" json:"park_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Cost) Reset() {
 	*x = Cost{}
-	mi := &file_api_rung_v1_rung_proto_msgTypes[19]
+	mi := &file_api_rung_v1_rung_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1779,7 +2007,7 @@ func (x *Cost) String() string {
 func (*Cost) ProtoMessage() {}
 
 func (x *Cost) ProtoReflect() protoreflect.Message {
-	mi := &file_api_rung_v1_rung_proto_msgTypes[19]
+	mi := &file_api_rung_v1_rung_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1792,7 +2020,7 @@ func (x *Cost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cost.ProtoReflect.Descriptor instead.
 func (*Cost) Descriptor() ([]byte, []int) {
-	return file_api_rung_v1_rung_proto_rawDescGZIP(), []int{19}
+	return file_api_rung_v1_rung_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Cost) GetAgentCpuNs() uint64 {
@@ -1830,6 +2058,13 @@ func (x *Cost) GetMapBytes() uint64 {
 	return 0
 }
 
+func (x *Cost) GetParkNs() uint64 {
+	if x != nil {
+		return x.ParkNs
+	}
+	return 0
+}
+
 type Host struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	Kernel       string                 `protobuf:"bytes,1,opt,name=kernel,proto3" json:"kernel,omitempty"`
@@ -1848,7 +2083,7 @@ type Host struct {
 
 func (x *Host) Reset() {
 	*x = Host{}
-	mi := &file_api_rung_v1_rung_proto_msgTypes[20]
+	mi := &file_api_rung_v1_rung_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1860,7 +2095,7 @@ func (x *Host) String() string {
 func (*Host) ProtoMessage() {}
 
 func (x *Host) ProtoReflect() protoreflect.Message {
-	mi := &file_api_rung_v1_rung_proto_msgTypes[20]
+	mi := &file_api_rung_v1_rung_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1873,7 +2108,7 @@ func (x *Host) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Host.ProtoReflect.Descriptor instead.
 func (*Host) Descriptor() ([]byte, []int) {
-	return file_api_rung_v1_rung_proto_rawDescGZIP(), []int{20}
+	return file_api_rung_v1_rung_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Host) GetKernel() string {
@@ -2003,7 +2238,7 @@ const file_api_rung_v1_rung_proto_rawDesc = "" +
 	"\x10EDGE_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
 	"EDGE_START\x10\x01\x12\f\n" +
-	"\bEDGE_END\x10\x02\"\xb7\x03\n" +
+	"\bEDGE_END\x10\x02\"\xdf\x03\n" +
 	"\n" +
 	"StepRecord\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x12\n" +
@@ -2019,7 +2254,8 @@ const file_api_rung_v1_rung_proto_rawDesc = "" +
 	" \x01(\v2\r.rung.v1.HostR\x04host\x12\x1a\n" +
 	"\bwarnings\x18\v \x03(\tR\bwarnings\x12\x1f\n" +
 	"\vvoid_reason\x18\f \x01(\tR\n" +
-	"voidReason\"\x8b\x02\n" +
+	"voidReason\x12&\n" +
+	"\x06wakers\x18\r \x03(\v2\x0e.rung.v1.WakerR\x06wakers\"\x8b\x02\n" +
 	"\x06Window\x12\x17\n" +
 	"\aboot_id\x18\x01 \x01(\tR\x06bootId\x12\"\n" +
 	"\rstart_mono_ns\x18\x02 \x01(\x04R\vstartMonoNs\x12\x1e\n" +
@@ -2064,11 +2300,36 @@ const file_api_rung_v1_rung_proto_rawDesc = "" +
 	"\x12_quota_period_usecB\f\n" +
 	"\n" +
 	"_rss_bytesB\x15\n" +
-	"\x13_pressure_some_usec\"O\n" +
+	"\x13_pressure_some_usec\"\x81\x01\n" +
 	"\aBlocked\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x0e\n" +
 	"\x02ns\x18\x02 \x01(\x04R\x02ns\x12\x1c\n" +
-	"\tintervals\x18\x03 \x01(\x04R\tintervals\"\x81\x06\n" +
+	"\tintervals\x18\x03 \x01(\x04R\tintervals\x12\x16\n" +
+	"\x06object\x18\x04 \x01(\tR\x06object\x12\x18\n" +
+	"\alimited\x18\x05 \x01(\bR\alimited\"\xa1\x03\n" +
+	"\x05Waker\x12!\n" +
+	"\fthread_group\x18\x01 \x01(\tR\vthreadGroup\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x16\n" +
+	"\x06object\x18\x03 \x01(\tR\x06object\x12\x18\n" +
+	"\alimited\x18\x04 \x01(\bR\alimited\x12'\n" +
+	"\x04kind\x18\x05 \x01(\x0e2\x13.rung.v1.Waker.KindR\x04kind\x12\x1f\n" +
+	"\vwaker_group\x18\x06 \x01(\tR\n" +
+	"wakerGroup\x12\x1d\n" +
+	"\n" +
+	"waker_comm\x18\a \x01(\tR\twakerComm\x12\x18\n" +
+	"\aoutside\x18\b \x01(\bR\aoutside\x12\x14\n" +
+	"\x05draws\x18\t \x01(\x04R\x05draws\x12\x0e\n" +
+	"\x02ns\x18\n" +
+	" \x01(\x04R\x02ns\"\x81\x01\n" +
+	"\x04Kind\x12\x14\n" +
+	"\x10KIND_UNSPECIFIED\x10\x00\x12\x0f\n" +
+	"\vKIND_THREAD\x10\x01\x12\x12\n" +
+	"\x0eKIND_INTERRUPT\x10\x02\x12\r\n" +
+	"\tKIND_IDLE\x10\x03\x12\r\n" +
+	"\tKIND_NONE\x10\x04\x12\x10\n" +
+	"\fKIND_UNDRAWN\x10\x05\x12\x0e\n" +
+	"\n" +
+	"KIND_OTHER\x10\x06\"\x81\x06\n" +
 	"\x06Thread\x12\x10\n" +
 	"\x03tid\x18\x01 \x01(\rR\x03tid\x12\x12\n" +
 	"\x04tgid\x18\x02 \x01(\rR\x04tgid\x12\x12\n" +
@@ -2097,13 +2358,14 @@ const file_api_rung_v1_rung_proto_rawDesc = "" +
 	"\x10_throttled_lo_nsB\x12\n" +
 	"\x10_throttled_hi_nsB\x13\n" +
 	"\x11_schedstat_run_nsB\x14\n" +
-	"\x12_schedstat_wait_ns\"\xa8\x01\n" +
+	"\x12_schedstat_wait_ns\"\xcc\x01\n" +
 	"\bSampling\x12\x17\n" +
 	"\arate_hz\x18\x01 \x01(\rR\x06rateHz\x12\x1b\n" +
 	"\tperiod_ns\x18\x02 \x01(\x04R\bperiodNs\x12\x18\n" +
 	"\asamples\x18\x03 \x01(\x04R\asamples\x12'\n" +
 	"\x0fdistinct_stacks\x18\x04 \x01(\x04R\x0edistinctStacks\x12#\n" +
-	"\rprofile_bytes\x18\x05 \x01(\x04R\fprofileBytes\"J\n" +
+	"\rprofile_bytes\x18\x05 \x01(\x04R\fprofileBytes\x12\"\n" +
+	"\roff_cpu_draws\x18\x06 \x01(\x04R\voffCpuDraws\"J\n" +
 	"\x04Loss\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x04R\x05count\x12\x18\n" +
@@ -2111,14 +2373,15 @@ const file_api_rung_v1_rung_proto_rawDesc = "" +
 	"\vProgramCost\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04runs\x18\x02 \x01(\x04R\x04runs\x12\x1e\n" +
-	"\vrun_time_ns\x18\x03 \x01(\x04R\trunTimeNs\"\xc8\x01\n" +
+	"\vrun_time_ns\x18\x03 \x01(\x04R\trunTimeNs\"\xe1\x01\n" +
 	"\x04Cost\x12 \n" +
 	"\fagent_cpu_ns\x18\x01 \x01(\x04R\n" +
 	"agentCpuNs\x120\n" +
 	"\bprograms\x18\x02 \x03(\v2\x14.rung.v1.ProgramCostR\bprograms\x12'\n" +
 	"\x0fbpf_unavailable\x18\x03 \x01(\tR\x0ebpfUnavailable\x12&\n" +
 	"\x0fagent_rss_bytes\x18\x04 \x01(\x04R\ragentRssBytes\x12\x1b\n" +
-	"\tmap_bytes\x18\x05 \x01(\x04R\bmapBytes\"\xe6\x01\n" +
+	"\tmap_bytes\x18\x05 \x01(\x04R\bmapBytes\x12\x17\n" +
+	"\apark_ns\x18\x06 \x01(\x04R\x06parkNs\"\xe6\x01\n" +
 	"\x04Host\x12\x16\n" +
 	"\x06kernel\x18\x01 \x01(\tR\x06kernel\x12\x12\n" +
 	"\x04arch\x18\x02 \x01(\tR\x04arch\x12\x12\n" +
@@ -2147,63 +2410,67 @@ func file_api_rung_v1_rung_proto_rawDescGZIP() []byte {
 	return file_api_rung_v1_rung_proto_rawDescData
 }
 
-var file_api_rung_v1_rung_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_rung_v1_rung_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_api_rung_v1_rung_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_api_rung_v1_rung_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_api_rung_v1_rung_proto_goTypes = []any{
 	(Marker_Edge)(0),            // 0: rung.v1.Marker.Edge
-	(*ClockStamp)(nil),          // 1: rung.v1.ClockStamp
-	(*Target)(nil),              // 2: rung.v1.Target
-	(*ListTargetsRequest)(nil),  // 3: rung.v1.ListTargetsRequest
-	(*ListTargetsResponse)(nil), // 4: rung.v1.ListTargetsResponse
-	(*StartStepRequest)(nil),    // 5: rung.v1.StartStepRequest
-	(*StartStepResponse)(nil),   // 6: rung.v1.StartStepResponse
-	(*EndStepRequest)(nil),      // 7: rung.v1.EndStepRequest
-	(*EndStepResponse)(nil),     // 8: rung.v1.EndStepResponse
-	(*GetStepRequest)(nil),      // 9: rung.v1.GetStepRequest
-	(*GetStepResponse)(nil),     // 10: rung.v1.GetStepResponse
-	(*Marker)(nil),              // 11: rung.v1.Marker
-	(*StepRecord)(nil),          // 12: rung.v1.StepRecord
-	(*Window)(nil),              // 13: rung.v1.Window
-	(*Counters)(nil),            // 14: rung.v1.Counters
-	(*Blocked)(nil),             // 15: rung.v1.Blocked
-	(*Thread)(nil),              // 16: rung.v1.Thread
-	(*Sampling)(nil),            // 17: rung.v1.Sampling
-	(*Loss)(nil),                // 18: rung.v1.Loss
-	(*ProgramCost)(nil),         // 19: rung.v1.ProgramCost
-	(*Cost)(nil),                // 20: rung.v1.Cost
-	(*Host)(nil),                // 21: rung.v1.Host
+	(Waker_Kind)(0),             // 1: rung.v1.Waker.Kind
+	(*ClockStamp)(nil),          // 2: rung.v1.ClockStamp
+	(*Target)(nil),              // 3: rung.v1.Target
+	(*ListTargetsRequest)(nil),  // 4: rung.v1.ListTargetsRequest
+	(*ListTargetsResponse)(nil), // 5: rung.v1.ListTargetsResponse
+	(*StartStepRequest)(nil),    // 6: rung.v1.StartStepRequest
+	(*StartStepResponse)(nil),   // 7: rung.v1.StartStepResponse
+	(*EndStepRequest)(nil),      // 8: rung.v1.EndStepRequest
+	(*EndStepResponse)(nil),     // 9: rung.v1.EndStepResponse
+	(*GetStepRequest)(nil),      // 10: rung.v1.GetStepRequest
+	(*GetStepResponse)(nil),     // 11: rung.v1.GetStepResponse
+	(*Marker)(nil),              // 12: rung.v1.Marker
+	(*StepRecord)(nil),          // 13: rung.v1.StepRecord
+	(*Window)(nil),              // 14: rung.v1.Window
+	(*Counters)(nil),            // 15: rung.v1.Counters
+	(*Blocked)(nil),             // 16: rung.v1.Blocked
+	(*Waker)(nil),               // 17: rung.v1.Waker
+	(*Thread)(nil),              // 18: rung.v1.Thread
+	(*Sampling)(nil),            // 19: rung.v1.Sampling
+	(*Loss)(nil),                // 20: rung.v1.Loss
+	(*ProgramCost)(nil),         // 21: rung.v1.ProgramCost
+	(*Cost)(nil),                // 22: rung.v1.Cost
+	(*Host)(nil),                // 23: rung.v1.Host
 }
 var file_api_rung_v1_rung_proto_depIdxs = []int32{
-	2,  // 0: rung.v1.ListTargetsResponse.targets:type_name -> rung.v1.Target
-	1,  // 1: rung.v1.ListTargetsResponse.clock:type_name -> rung.v1.ClockStamp
-	1,  // 2: rung.v1.StartStepResponse.clock:type_name -> rung.v1.ClockStamp
-	1,  // 3: rung.v1.EndStepResponse.clock:type_name -> rung.v1.ClockStamp
-	12, // 4: rung.v1.GetStepResponse.record:type_name -> rung.v1.StepRecord
-	1,  // 5: rung.v1.GetStepResponse.clock:type_name -> rung.v1.ClockStamp
+	3,  // 0: rung.v1.ListTargetsResponse.targets:type_name -> rung.v1.Target
+	2,  // 1: rung.v1.ListTargetsResponse.clock:type_name -> rung.v1.ClockStamp
+	2,  // 2: rung.v1.StartStepResponse.clock:type_name -> rung.v1.ClockStamp
+	2,  // 3: rung.v1.EndStepResponse.clock:type_name -> rung.v1.ClockStamp
+	13, // 4: rung.v1.GetStepResponse.record:type_name -> rung.v1.StepRecord
+	2,  // 5: rung.v1.GetStepResponse.clock:type_name -> rung.v1.ClockStamp
 	0,  // 6: rung.v1.Marker.edge:type_name -> rung.v1.Marker.Edge
-	2,  // 7: rung.v1.StepRecord.target:type_name -> rung.v1.Target
-	13, // 8: rung.v1.StepRecord.window:type_name -> rung.v1.Window
-	14, // 9: rung.v1.StepRecord.counters:type_name -> rung.v1.Counters
-	16, // 10: rung.v1.StepRecord.threads:type_name -> rung.v1.Thread
-	17, // 11: rung.v1.StepRecord.sampling:type_name -> rung.v1.Sampling
-	18, // 12: rung.v1.StepRecord.losses:type_name -> rung.v1.Loss
-	20, // 13: rung.v1.StepRecord.cost:type_name -> rung.v1.Cost
-	21, // 14: rung.v1.StepRecord.host:type_name -> rung.v1.Host
-	15, // 15: rung.v1.Thread.blocked:type_name -> rung.v1.Blocked
-	19, // 16: rung.v1.Cost.programs:type_name -> rung.v1.ProgramCost
-	3,  // 17: rung.v1.Agent.ListTargets:input_type -> rung.v1.ListTargetsRequest
-	5,  // 18: rung.v1.Agent.StartStep:input_type -> rung.v1.StartStepRequest
-	7,  // 19: rung.v1.Agent.EndStep:input_type -> rung.v1.EndStepRequest
-	9,  // 20: rung.v1.Agent.GetStep:input_type -> rung.v1.GetStepRequest
-	4,  // 21: rung.v1.Agent.ListTargets:output_type -> rung.v1.ListTargetsResponse
-	6,  // 22: rung.v1.Agent.StartStep:output_type -> rung.v1.StartStepResponse
-	8,  // 23: rung.v1.Agent.EndStep:output_type -> rung.v1.EndStepResponse
-	10, // 24: rung.v1.Agent.GetStep:output_type -> rung.v1.GetStepResponse
-	21, // [21:25] is the sub-list for method output_type
-	17, // [17:21] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	3,  // 7: rung.v1.StepRecord.target:type_name -> rung.v1.Target
+	14, // 8: rung.v1.StepRecord.window:type_name -> rung.v1.Window
+	15, // 9: rung.v1.StepRecord.counters:type_name -> rung.v1.Counters
+	18, // 10: rung.v1.StepRecord.threads:type_name -> rung.v1.Thread
+	19, // 11: rung.v1.StepRecord.sampling:type_name -> rung.v1.Sampling
+	20, // 12: rung.v1.StepRecord.losses:type_name -> rung.v1.Loss
+	22, // 13: rung.v1.StepRecord.cost:type_name -> rung.v1.Cost
+	23, // 14: rung.v1.StepRecord.host:type_name -> rung.v1.Host
+	17, // 15: rung.v1.StepRecord.wakers:type_name -> rung.v1.Waker
+	1,  // 16: rung.v1.Waker.kind:type_name -> rung.v1.Waker.Kind
+	16, // 17: rung.v1.Thread.blocked:type_name -> rung.v1.Blocked
+	21, // 18: rung.v1.Cost.programs:type_name -> rung.v1.ProgramCost
+	4,  // 19: rung.v1.Agent.ListTargets:input_type -> rung.v1.ListTargetsRequest
+	6,  // 20: rung.v1.Agent.StartStep:input_type -> rung.v1.StartStepRequest
+	8,  // 21: rung.v1.Agent.EndStep:input_type -> rung.v1.EndStepRequest
+	10, // 22: rung.v1.Agent.GetStep:input_type -> rung.v1.GetStepRequest
+	5,  // 23: rung.v1.Agent.ListTargets:output_type -> rung.v1.ListTargetsResponse
+	7,  // 24: rung.v1.Agent.StartStep:output_type -> rung.v1.StartStepResponse
+	9,  // 25: rung.v1.Agent.EndStep:output_type -> rung.v1.EndStepResponse
+	11, // 26: rung.v1.Agent.GetStep:output_type -> rung.v1.GetStepResponse
+	23, // [23:27] is the sub-list for method output_type
+	19, // [19:23] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_api_rung_v1_rung_proto_init() }
@@ -2221,14 +2488,14 @@ func file_api_rung_v1_rung_proto_init() {
 		(*GetStepResponse_Clock)(nil),
 	}
 	file_api_rung_v1_rung_proto_msgTypes[13].OneofWrappers = []any{}
-	file_api_rung_v1_rung_proto_msgTypes[15].OneofWrappers = []any{}
+	file_api_rung_v1_rung_proto_msgTypes[16].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_rung_v1_rung_proto_rawDesc), len(file_api_rung_v1_rung_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   21,
+			NumEnums:      2,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rungprof/rung/internal/vmtest/wire"
+)
+
+func TestParseKernels(t *testing.T) {
+	got, err := parseKernels(" 5.10 6.1,6.18  newest ")
+	want := []series{
+		{"5.10", "5.10.*-cloud", []string{"bullseye"}},
+		{"6.1", "6.1.*-cloud", nil},
+		{"6.18", "6.18.*-cloud", []string{"trixie-backports"}},
+		{"newest", "*-cloud", []string{"trixie-backports"}},
+	}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(series{})); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+	for _, bad := range []string{"", " , ", "6", "6.12.1", "latest", "6.*"} {
+		if _, err := parseKernels(bad); err == nil {
+			t.Errorf("%q was taken", bad)
+		}
+	}
+}
+
+func TestAtLeastFloor(t *testing.T) {
+	for release, want := range map[string]bool{
+		"5.10.0-32-cloud-arm64": false, "6.0.12": false, "6.1.0-57-cloud-arm64": true,
+		"6.12.117+deb12-cloud-arm64": true, "7.0-rc1": true, "10.2": true,
+	} {
+		if got, err := atLeastFloor(release); got != want || err != nil {
+			t.Errorf("%s: %v, %v", release, got, err)
+		}
+	}
+	for _, bad := range []string{"", "6", "6.x", "six.one"} {
+		if _, err := atLeastFloor(bad); err == nil {
+			t.Errorf("%q was taken", bad)
+		}
+	}
+}
+
+// A kernel below the floor passes only if it is refused for its age, with the
+// exit status of a missing requirement.
+func TestRefusal(t *testing.T) {
+	const old = `[{"name":"kernel 6.1 or newer","found":"5.10.0-32","status":"missing"}]`
+	const other = `[{"name":"kernel type information (BTF)","found":"none","status":"missing"}]`
+	s := refusalStage()
+	for _, c := range []struct {
+		code   int
+		stdout string
+		ok     bool
+	}{{exitUsage, old, true}, {0, old, false}, {1, old, false}, {exitUsage, other, false}, {exitUsage, "", false}} {
+		if note, err := s.verdict(wire.Exit{Code: c.code}, []byte(c.stdout)); (err == nil) != c.ok {
+			t.Errorf("exit %d of %q: %q, %v", c.code, c.stdout, note, err)
+		}
+	}
+}
