@@ -6,6 +6,8 @@ STATICCHECK  = honnef.co/go/tools/cmd/staticcheck@v0.7.0
 VERSION     ?= $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS      = -s -w -X main.version=$(VERSION)
 GOBUILD      = CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)'
+# Flags for `go test`. One package at a time: some measure, and would be in each other's way.
+TESTFLAGS   ?=
 FUZZTIME    ?= 5s
 # Flags for `rung demo`, as in: make demo DEMOFLAGS='--arms grpc-unary --json'
 DEMOFLAGS   ?=
@@ -33,7 +35,7 @@ check: linux build ## Say what this machine lacks
 	build/rung check
 
 test: ## Run the tests; those of the kernel side and of cgroups need root and skip without
-	$(GO) test ./...
+	$(GO) test -p 1 $(TESTFLAGS) ./...
 
 # Not bpf: its tests hold measurements against each other, which the detector
 # slows unevenly; its concurrency is the agent's, whose tests are run.
