@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -52,7 +53,7 @@ func TestProfileRefuses(t *testing.T) {
 	} {
 		var stdout, stderr bytes.Buffer
 		code := execute(t.Context(), newRootCommand(), append([]string{"profile"}, c.args...), &stdout, &stderr)
-		if code != exitUsage || !strings.Contains(stderr.String(), c.want) || stdout.Len() > 0 {
+		if code != exitUsage || !strings.Contains(stderr.String(), c.want) || stdout.String() != "" {
 			t.Errorf("%q: exit %d, stderr %q, stdout %q; want exit %d, %q", c.args, code, stderr.String(), stdout.String(), exitUsage, c.want)
 		}
 	}
@@ -153,7 +154,7 @@ func TestProfileVerdict(t *testing.T) {
 
 // TestStartStopped holds a command at its first instruction.
 func TestStartStopped(t *testing.T) {
-	var stdout bytes.Buffer
+	var stdout lockedBuffer
 	c, err := startStopped([]string{"sh", "-c", "read line; echo got $line; exit 7"}, strings.NewReader("a line\n"), &stdout, &stdout)
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +162,7 @@ func TestStartStopped(t *testing.T) {
 	defer c.stop()
 	time.Sleep(50 * time.Millisecond)
 	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", c.pid))
-	if err != nil || string(comm) != "sh\n" || stdout.Len() > 0 {
+	if err != nil || string(comm) != "sh\n" || stdout.String() != "" {
 		t.Errorf("before its release: comm %q, %v, output %q", comm, err, stdout.String())
 	}
 	if threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", c.pid)); err != nil || len(threads) != 1 {
@@ -178,6 +179,24 @@ func TestStartStopped(t *testing.T) {
 	if end := c.end(); err != nil || end.ExitCode == nil || *end.ExitCode != 7 || end.StoppedByRung || stdout.String() != "got a line\n" {
 		t.Errorf("%v: ended as %v, output %q", err, end, stdout.String())
 	}
+}
+
+// lockedBuffer is a buffer that a command writes while a test looks at it.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
 }
 
 // TestStopBeforeRelease ends a command that never ran.
