@@ -6,38 +6,21 @@ import (
 	"slices"
 	"strings"
 
-	pprof "github.com/google/pprof/profile"
-
 	"github.com/rungprof/rung/attribution"
 )
 
-// profiledFrames are a sample's frames, leaf first, without the addresses of
-// those that have no name.
-func profiledFrames(s *pprof.Sample) []attribution.Frame {
-	var out []attribution.Frame
-	for _, loc := range s.Location {
-		mapping := ""
-		if loc.Mapping != nil {
-			mapping = loc.Mapping.File
-		}
-		for _, line := range loc.Line {
-			if line.Function != nil {
-				out = append(out, attribution.Frame{Function: foldUnknown(line.Function.Name), Mapping: mapping})
+// foldFrames takes the addresses off frames without a name, since each would be
+// a function of its own: code of a JIT, or of a stripped file.
+func foldFrames(frames []attribution.Frame) []attribution.Frame {
+	out := slices.Clone(frames)
+	for i := range out {
+		if name := out[i].Function; strings.HasPrefix(name, "[unknown] ") {
+			if at := strings.LastIndex(name, "+0x"); at > 0 {
+				out[i].Function = name[:at]
 			}
 		}
 	}
 	return out
-}
-
-// foldUnknown takes the address off a frame without a name, since each would be
-// a function of its own: code of a JIT, or of a stripped file.
-func foldUnknown(name string) string {
-	if strings.HasPrefix(name, "[unknown] ") {
-		if at := strings.LastIndex(name, "+0x"); at > 0 {
-			return name[:at]
-		}
-	}
-	return name
 }
 
 // selfFrame is the frame that the time of a stack belongs to: the leaf, or the
@@ -54,14 +37,19 @@ func selfFrame(frames []attribution.Frame) attribution.Frame {
 	return attribution.Frame{Function: "[no frame]", Mapping: attribution.MappingNote}
 }
 
-// stackNames names a stack's frames, with the kernel's entries for its functions.
-func stackNames(frames []attribution.Frame) []string {
-	entered := slices.ContainsFunc(frames, func(f attribution.Frame) bool { return f.Mapping == attribution.MappingEntry })
-	names := []string{}
-	for _, f := range frames {
-		if !entered || f.Mapping != attribution.MappingKernel {
-			names = append(names, f.Function)
-		}
+// entriesOnly leaves out the kernel's functions where its entries are there: a
+// reader of many stacks wants to know the syscall. The profile has them all.
+func entriesOnly(frames []attribution.Frame) []attribution.Frame {
+	if !slices.ContainsFunc(frames, func(f attribution.Frame) bool { return f.Mapping == attribution.MappingEntry }) {
+		return frames
+	}
+	return slices.DeleteFunc(slices.Clone(frames), func(f attribution.Frame) bool { return f.Mapping == attribution.MappingKernel })
+}
+
+func frameNames(frames []attribution.Frame) []string {
+	names := make([]string, len(frames))
+	for i, f := range frames {
+		names[i] = f.Function
 	}
 	return names
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -67,11 +68,15 @@ func (r *profileResult) printHead(w io.Writer) {
 
 // printState prints where the time of one state went.
 func (r *profileResult) printState(w io.Writer, s *profiledState) {
-	title, unit := "Off-CPU, "+s.Type, "intervals drawn"
-	if s.Type == cpuType {
+	title, unit := "Off-CPU, "+s.State, "intervals drawn"
+	if s.State == stateOnCPU {
 		title, unit = "On-CPU", "samples"
 	}
-	fmt.Fprintf(w, "\n%s: %.3f mean threads, %d %s\n\n", title, float64(s.Ns)/float64(r.WindowNs), s.Samples, unit)
+	fmt.Fprintf(w, "\n%s: %.3f mean threads", title, r.meanThreads(s.Ns))
+	if s.IdleNs > 0 {
+		fmt.Fprintf(w, " and %.3f idle", r.meanThreads(s.IdleNs))
+	}
+	fmt.Fprintf(w, ", %d %s\n\n", s.Samples, unit)
 	if len(s.Functions) > 0 {
 		tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 		fmt.Fprint(tw, "share\tsamples\t  function, self\n")
@@ -99,16 +104,15 @@ func (r *profileResult) printStack(w io.Writer, state *profiledState, s *profile
 		fmt.Fprintf(w, ", %s", printable(s.Reason))
 	}
 	switch {
-	case state.Type == cpuType:
-		fmt.Fprintf(w, "; %d samples", s.Samples)
-	case s.PlusMinusNs == nil:
-		fmt.Fprintf(w, "; %.4f, too few: %s", float64(s.Ns)/float64(r.WindowNs), s.TooFew)
-	case *s.PlusMinusNs == 0:
-		fmt.Fprintf(w, "; %.4f, every interval drawn", float64(s.Ns)/float64(r.WindowNs))
+	case state.State == stateOnCPU:
+		fmt.Fprintf(w, "; %d samples\n", s.Samples)
+	case s.StderrThreads == nil:
+		fmt.Fprintf(w, "; %.4f, too few: %s\n", r.meanThreads(s.Ns), s.TooFew)
+	case *s.StderrThreads == 0:
+		fmt.Fprintf(w, "; %.4f, exact\n", r.meanThreads(s.Ns))
 	default:
-		fmt.Fprintf(w, "; %.4f ± %.4f", float64(s.Ns)/float64(r.WindowNs), float64(*s.PlusMinusNs)/float64(r.WindowNs))
+		fmt.Fprintf(w, "; %.4f ± %.4f\n", r.meanThreads(s.Ns), normal95*(*s.StderrThreads))
 	}
-	fmt.Fprintln(w)
 	line, used := "         ", 0
 	for i, text := range stackTexts(s.Frames) {
 		if i > 0 {
@@ -162,8 +166,11 @@ func (r *profileResult) printTrust(w io.Writer) {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, c := range r.Checks {
 		scale, unit := 1.0, c.Unit
-		if unit == "ns" {
+		switch largest := max(math.Abs(c.Value), math.Abs(c.Want)); {
+		case unit == "ns" && largest >= 1e6:
 			scale, unit = 1e6, "ms"
+		case unit == "ns" && largest >= 1e3:
+			scale, unit = 1e3, "µs"
 		}
 		verdict, figure := "ok", fmt.Sprintf("%.5g %s", c.Value/scale, unit)
 		switch {
@@ -208,5 +215,10 @@ func (r *profileResult) printTrust(w io.Writer) {
 	}
 	fmt.Fprintf(w, "; RSS %.1f MB, maps %.1f MB\n", float64(c.AgentRSSBytes)/1e6, float64(c.MapBytes)/1e6)
 }
+
+// normal95 standard errors to either side are a 95 % interval.
+const normal95 = 1.96
+
+func (r *profileResult) meanThreads(ns int64) float64 { return float64(ns) / float64(r.WindowNs) }
 
 func seconds(ns int64) float64 { return float64(ns) / 1e9 }

@@ -38,7 +38,6 @@ type profileResult struct {
 	Command *commandEnd          `json:"command,omitempty"`
 	Account *attribution.Account `json:"account,omitempty"`
 	States  []profiledState      `json:"states,omitempty"`
-	Wakers  []profiledWaker      `json:"wakers,omitempty"`
 	Checks  []attribution.Check  `json:"checks,omitempty"`
 	Losses  []report.Loss        `json:"losses,omitempty"`
 	Cost    *report.Cost         `json:"cost,omitempty"`
@@ -80,12 +79,12 @@ func newProfileResult(o profileOptions, t *profileTarget, m *measuredProfile, ru
 	if out.Account, err = attribution.NewAccount(threads, out.WindowNs, rules); err != nil {
 		return nil, err
 	}
+	out.Account.AddWakers(accountWakers(r), rules)
 	out.Checks = attribution.Checks(profileCheckInput(r, threads))
 	for _, l := range r.GetLosses() {
 		out.Losses = append(out.Losses, report.Loss{Name: l.GetName(), Count: l.GetCount(), Meaning: l.GetMeaning()})
 	}
 	out.Cost = profilerCost(r)
-	out.Wakers = profiledWakers(r, o.top)
 	if len(m.profileGz) == 0 {
 		return out, nil
 	}
@@ -93,12 +92,9 @@ func newProfileResult(o profileOptions, t *profileTarget, m *measuredProfile, ru
 	if err != nil {
 		return nil, err
 	}
-	out.States, err = profiledStates(p, o.threads == threadsSingle, o.top)
+	out.States, err = profiledStates(p, stacksOptions{single: o.threads == threadsSingle, top: o.top, idle: rules})
 	return out, err
 }
-
-// singleThread names one thread among others of its name.
-func singleThread(comm string, tid uint32) string { return fmt.Sprintf("%s (%d)", comm, tid) }
 
 func profileCheckInput(r *rungv1.StepRecord, threads []attribution.Thread) attribution.CheckInput {
 	c := r.GetCounters()

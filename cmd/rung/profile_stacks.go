@@ -10,18 +10,19 @@ import (
 
 	pprof "github.com/google/pprof/profile"
 
-	"github.com/rungprof/rung/agent/profile"
 	"github.com/rungprof/rung/attribution"
 )
 
-// cpuType is the sample type of on-CPU time.
-const cpuType = "cpu"
+// stateOnCPU is the name of on-CPU time among the states of a profile; the others
+// are attribution's.
+const stateOnCPU = "on-cpu"
 
-// profiledState is one sample type of a profile: where time in one state went.
+// profiledState is where time in one state went.
 type profiledState struct {
-	// Type is the sample type's name: "cpu", "run-queue", "throttled", "blocked".
-	Type string `json:"type"`
-	Ns   int64  `json:"ns"`
+	State string `json:"state"`
+	Ns    int64  `json:"ns"`
+	// IdleNs is left out of Ns: blocked time that an idle rule names.
+	IdleNs int64 `json:"idleNs,omitempty"`
 	// Samples are ticks of the clock on the CPU, drawn intervals off it.
 	Samples int64 `json:"samples"`
 	// Functions by descending self time, on-CPU only: kernel time under the entry
@@ -45,134 +46,170 @@ type profiledStack struct {
 	Ns      int64   `json:"ns"`
 	Share   float64 `json:"share"` // of the state
 	Samples int64   `json:"samples"`
-	// PlusMinusNs is half of the 95 % interval, off-CPU; 0 where every interval was
-	// drawn. Absent where TooFew says why.
-	PlusMinusNs *int64 `json:"plusMinusNs,omitempty"`
-	TooFew      string `json:"tooFew,omitempty"`
+	// StderrThreads is the standard error off-CPU, in mean threads; 0: exact. Where
+	// TooFew says why, there is none.
+	StderrThreads *float64 `json:"stderrThreads,omitempty"`
+	TooFew        string   `json:"tooFew,omitempty"`
 	// Frames leaf first, inlined ones included. Kernel functions are left out
-	// above the entry that they were called by; the profile has them.
+	// where the entry that they were called by is there; the profile has them.
 	Frames []string `json:"frames"`
 }
 
-// stateSum adds samples of one type up.
-type stateSum struct {
-	column    int
-	single    bool
-	ns        int64
-	samples   int64
-	functions map[attribution.Frame]*profiledFunction
-	stacks    map[string]*stackSum
-	strata    strataSums
+// stacksOptions say how stacks are put together.
+type stacksOptions struct {
+	single bool               // each thread for itself
+	top    int                // entries of each list, 0 for all
+	idle   *attribution.Rules // nil: nothing is idle
 }
 
-type stackSum struct {
-	profiledStack
-	draws drawSums
+// profiledStates reads a profile into its states.
+func profiledStates(p *pprof.Profile, o stacksOptions) ([]profiledState, error) {
+	cpu, err := attribution.FromPprof(p, "cpu")
+	if err != nil {
+		return nil, err
+	}
+	off, err := attribution.OffCPUFromPprof(p)
+	if err != nil {
+		return nil, err
+	}
+	states := []profiledState{o.onCPU(p, cpu)}
+	for _, state := range attribution.OffCPUStates {
+		states = append(states, o.offCPU(off, state))
+	}
+	return slices.DeleteFunc(states, func(s profiledState) bool { return s.Ns == 0 && s.IdleNs == 0 }), nil
 }
 
-// profiledStates reads a profile into its states, in the order of its sample
-// types. Each list is cut to its top entries; 0: none is cut.
-func profiledStates(p *pprof.Profile, single bool, top int) ([]profiledState, error) {
-	if err := p.CheckValid(); err != nil {
-		return nil, fmt.Errorf("profile is malformed: %w", err)
-	}
-	count := slices.IndexFunc(p.SampleType, func(t *pprof.ValueType) bool { return t.Unit == "count" })
-	var states []profiledState
-	for i, t := range p.SampleType {
-		if t.Unit != "nanoseconds" {
-			continue
+// onCPU sums ticks by function and by stack.
+func (o stacksOptions) onCPU(p *pprof.Profile, cpu *attribution.Profile) profiledState {
+	out := profiledState{State: stateOnCPU}
+	functions := map[attribution.Frame]*profiledFunction{}
+	stacks := map[string]*profiledStack{}
+	names := threadNames(p)
+	for i := range cpu.Stacks {
+		s := &cpu.Stacks[i]
+		out.Ns += s.Value
+		out.Samples += s.Count
+		frames := foldFrames(s.Frames)
+		self := selfFrame(frames)
+		f := functions[self]
+		if f == nil {
+			f = &profiledFunction{Name: self.Function, Mapping: self.Mapping}
+			functions[self] = f
 		}
-		sum := stateSum{
-			column: i, single: single, strata: strataSums{},
-			functions: map[attribution.Frame]*profiledFunction{}, stacks: map[string]*stackSum{},
-		}
-		for _, s := range p.Sample {
-			if s.Value[i] <= 0 {
-				continue
-			}
-			n := labelNumber(s, profile.LabelDraws)
-			if t.Type == cpuType && count >= 0 {
-				n = s.Value[count]
-			}
-			sum.add(s, n)
-		}
-		if sum.ns > 0 {
-			states = append(states, sum.state(t.Type, top))
-		}
-	}
-	return states, nil
-}
+		f.Ns += s.Value
+		f.Samples += s.Count
 
-func (g *stateSum) add(s *pprof.Sample, samples int64) {
-	ns := s.Value[g.column]
-	g.ns += ns
-	g.samples += samples
-	frames := profiledFrames(s)
-	self := selfFrame(frames)
-	f := g.functions[self]
-	if f == nil {
-		f = &profiledFunction{Name: self.Function, Mapping: self.Mapping}
-		g.functions[self] = f
+		threads := s.ThreadGroup
+		if o.single {
+			threads = names[i]
+		}
+		shown := frameNames(entriesOnly(frames))
+		key := threads + "\x00" + strings.Join(shown, "\x00")
+		st := stacks[key]
+		if st == nil {
+			st = &profiledStack{Threads: threads, Frames: shown}
+			stacks[key] = st
+		}
+		st.Ns += s.Value
+		st.Samples += s.Count
 	}
-	f.Ns += ns
-	f.Samples += samples
-
-	threads := label(s, profile.LabelThreadGroup)
-	if g.single {
-		threads = singleThread(label(s, profile.LabelThread), uint32(labelNumber(s, profile.LabelTid)))
-	}
-	reason := attribution.ReasonName(label(s, profile.LabelReason), label(s, profile.LabelObject), label(s, profile.LabelLimited) != "")
-	names := stackNames(frames)
-	key := strings.Join(append([]string{threads, reason}, names...), "\x00")
-	st := g.stacks[key]
-	if st == nil {
-		st = &stackSum{profiledStack{Threads: threads, Reason: reason, Frames: names}, drawSums{}}
-		g.stacks[key] = st
-	}
-	st.Ns += ns
-	st.Samples += samples
-	g.strata.add(st.draws, s, ns, samples)
-}
-
-func (g *stateSum) state(name string, top int) profiledState {
-	out := profiledState{Type: name, Ns: g.ns, Samples: g.samples}
-	for _, f := range g.functions {
-		f.Share = float64(f.Ns) / float64(g.ns)
+	for _, f := range functions {
+		f.Share = float64(f.Ns) / float64(out.Ns)
 		out.Functions = append(out.Functions, *f)
 	}
 	slices.SortFunc(out.Functions, func(a, b profiledFunction) int {
 		return cmp.Or(cmp.Compare(b.Ns, a.Ns), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Mapping, b.Mapping))
 	})
-	for _, s := range g.stacks {
-		s.Share = float64(s.Ns) / float64(g.ns)
-		if name != cpuType {
-			s.PlusMinusNs, s.TooFew = g.strata.interval(s.draws)
-		}
-		out.Stacks = append(out.Stacks, s.profiledStack)
+	for _, s := range stacks {
+		out.Stacks = append(out.Stacks, *s)
 	}
-	slices.SortFunc(out.Stacks, func(a, b profiledStack) int {
-		return cmp.Or(cmp.Compare(b.Ns, a.Ns), cmp.Compare(a.Threads, b.Threads), cmp.Compare(a.Reason, b.Reason), slices.Compare(a.Frames, b.Frames))
-	})
-	if top > 0 {
-		out.Functions = out.Functions[:min(top, len(out.Functions))]
-		out.Stacks = out.Stacks[:min(top, len(out.Stacks))]
-	}
-	if name != cpuType {
-		out.Functions = nil // they would say the reasons again
-	}
+	out.Functions = cut(out.Functions, o.top)
+	out.rank(o.top)
 	return out
 }
 
-func label(s *pprof.Sample, key string) string {
-	if v := s.Label[key]; len(v) > 0 {
-		return v[0]
+// threadNames are the single threads of a profile's on-CPU samples, in the order
+// in which [attribution.FromPprof] gives them: those with any value.
+func threadNames(p *pprof.Profile) []string {
+	var names []string
+	for _, s := range p.Sample {
+		if len(s.Value) < 2 || s.Value[0] == 0 && s.Value[1] == 0 {
+			continue
+		}
+		name, tid := "", int64(0)
+		if v := s.Label["thread"]; len(v) > 0 {
+			name = v[0]
+		}
+		if v := s.NumLabel["tid"]; len(v) > 0 {
+			tid = v[0]
+		}
+		names = append(names, singleThread(name, uint32(tid)))
 	}
-	return ""
+	return names
 }
 
-func labelNumber(s *pprof.Sample, key string) int64 {
-	if v := s.NumLabel[key]; len(v) > 0 {
-		return v[0]
+// offCPU ranks the stacks of one off-CPU state, those of each thread group for
+// themselves. Draws are made thread by thread, so that a group's are whole.
+func (o stacksOptions) offCPU(off *attribution.OffCPU, state string) profiledState {
+	out := profiledState{State: state}
+	groups := map[string]*attribution.OffCPU{}
+	if o.idle != nil {
+		for i := range off.Stacks {
+			if off.Stacks[i].State == state {
+				out.IdleNs += off.Stacks[i].Ns
+			}
+		}
+		off = off.WithoutIdle(o.idle)
 	}
-	return 0
+	for _, s := range off.Stacks {
+		if s.State != state {
+			continue
+		}
+		out.Ns += s.Ns
+		out.Samples += s.Draws
+		threads := s.ThreadGroup
+		if o.single {
+			threads = singleThread(s.Thread, uint32(s.Tid))
+		}
+		if groups[threads] == nil {
+			groups[threads] = &attribution.OffCPU{WindowNs: off.WindowNs}
+		}
+		s.Frames = entriesOnly(foldFrames(s.Frames))
+		groups[threads].Stacks = append(groups[threads].Stacks, s)
+	}
+	if o.idle != nil {
+		out.IdleNs -= out.Ns
+	}
+	for threads, g := range groups {
+		for _, s := range attribution.TopStacks(g, state, 0) {
+			out.Stacks = append(out.Stacks, profiledStack{
+				Threads: threads, Reason: s.Reason, Ns: s.Ns, Samples: s.Draws,
+				StderrThreads: s.StderrThreads, TooFew: s.TooFew, Frames: frameNames(s.Frames),
+			})
+		}
+	}
+	out.rank(o.top)
+	return out
 }
+
+// rank orders the stacks, gives them their shares, and cuts the list.
+func (s *profiledState) rank(top int) {
+	slices.SortFunc(s.Stacks, func(a, b profiledStack) int {
+		return cmp.Or(cmp.Compare(b.Ns, a.Ns), cmp.Compare(a.Threads, b.Threads), cmp.Compare(a.Reason, b.Reason), slices.Compare(a.Frames, b.Frames))
+	})
+	for i := range s.Stacks {
+		s.Stacks[i].Share = float64(s.Stacks[i].Ns) / float64(s.Ns)
+	}
+	s.Stacks = cut(s.Stacks, top)
+}
+
+// cut is the head of a list; top 0 is all of it.
+func cut[T any](list []T, top int) []T {
+	if top > 0 {
+		return list[:min(top, len(list))]
+	}
+	return list
+}
+
+// singleThread names one thread among others of its name.
+func singleThread(comm string, tid uint32) string { return fmt.Sprintf("%s (%d)", comm, tid) }

@@ -21,7 +21,7 @@ type pprofMaker struct {
 }
 
 func newPprof() *pprofMaker {
-	p := &pprof.Profile{}
+	p := &pprof.Profile{DurationNanos: 1000}
 	for _, t := range []string{"samples", "cpu", "run-queue", "throttled", "blocked"} {
 		unit := "nanoseconds"
 		if t == "samples" {
@@ -71,11 +71,11 @@ func TestProfiledStates(t *testing.T) {
 	m.add("[kernel.kallsyms]|schedule ← [kernel.entry]|syscall:read ← /app|main", [5]int64{0, 0, 0, 0, 700},
 		map[string]string{"thread_group": "worker-*", "reason": "read", "object": "socket", "limited": "true"}, map[string]int64{"tid": 11, "draws": 4})
 
-	states, err := profiledStates(m.p, false, 0)
+	states, err := profiledStates(m.p, stacksOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(states) != 2 || states[0].Type != "cpu" || states[0].Ns != 80 || states[0].Samples != 8 || states[1].Type != "blocked" || states[1].Samples != 4 {
+	if len(states) != 2 || states[0].State != "on-cpu" || states[0].Ns != 80 || states[0].Samples != 8 || states[1].State != "blocked" || states[1].Samples != 4 {
 		t.Fatalf("states %+v", states)
 	}
 	var functions []string
@@ -89,53 +89,61 @@ func TestProfiledStates(t *testing.T) {
 		t.Errorf("top stack %+v", top)
 	}
 	blocked := states[1].Stacks[0]
-	if blocked.Reason != "read (socket), timed" || !slices.Equal(blocked.Frames, []string{"syscall:read", "main"}) || blocked.PlusMinusNs == nil || *blocked.PlusMinusNs != 0 {
+	if blocked.Reason != "read (socket), timed" || !slices.Equal(blocked.Frames, []string{"syscall:read", "main"}) || blocked.StderrThreads == nil || *blocked.StderrThreads != 0 {
 		t.Errorf("blocked %+v", blocked)
 	}
 
-	single, err := profiledStates(m.p, true, 1)
+	single, err := profiledStates(m.p, stacksOptions{single: true, top: 1})
 	if err != nil || len(single[0].Stacks) != 1 || single[0].Stacks[0].Threads != "worker-1 (11)" || single[0].Stacks[0].Ns != 30 || len(single[0].Functions) != 1 {
 		t.Errorf("single threads, one row: %+v, %v", single, err)
 	}
+	idle, err := attribution.ParseRules(attribution.Source{File: "idle.yaml", Data: []byte("layers:\n  - name: a\n    match: [{prefix: hash}]\nidle:\n  - reason: read\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if states, err := profiledStates(m.p, stacksOptions{idle: idle}); err != nil || states[1].IdleNs != 700 || states[1].Ns != 0 || len(states[1].Stacks) != 0 {
+		t.Errorf("reads idle: %+v, %v", states, err)
+	}
 	m.p.Sample[0].Value = m.p.Sample[0].Value[:1]
-	if _, err := profiledStates(m.p, false, 0); err == nil {
+	if _, err := profiledStates(m.p, stacksOptions{}); err == nil {
 		t.Error("a malformed profile is read")
 	}
 }
 
-// TestStackInterval holds the interval of a stack against the figures that the
-// formula gives by hand.
-func TestStackInterval(t *testing.T) {
+// Stacks of a thread group are ranked with the doubt of its own draws.
+func TestProfiledStacksOfGroups(t *testing.T) {
 	m := newPprof()
-	draw := func(stack string, tid, ns, draws, spread, largest int64) {
-		m.add(stack, [5]int64{0, 0, 0, 0, ns}, map[string]string{"thread_group": "w", "reason": "futex"},
+	draw := func(stack, group string, tid, ns, draws, spread, largest int64) {
+		m.add(stack, [5]int64{0, 0, 0, 0, ns}, map[string]string{"thread_group": group, "thread": group, "reason": "futex"},
 			map[string]int64{"tid": tid, "draws": draws, "spread_ns": spread, "largest_ns": largest})
 	}
-	draw("/app|a", 1, 6000, 60, 400, 100)
-	draw("/app|b", 1, 4000, 40, 300, 100)
-	draw("/app|a", 2, 1000, 20, 0, 100) // every interval drawn: adds nothing
-	draw("/app|c", 3, 500, 20, 90, 10)
-	draw("/app|d", 3, 600, 40, 90, 400)
-	draw("/app|e", 4, 100, 0, 0, 0)
-	states, err := profiledStates(m.p, false, 0)
-	if err != nil {
-		t.Fatal(err)
+	draw("[kernel.kallsyms]|a ← [kernel.entry]|syscall:futex ← /app|lock", "w", 1, 6000, 60, 400, 100)
+	draw("[kernel.kallsyms]|b ← [kernel.entry]|syscall:futex ← /app|wait", "w", 1, 4000, 40, 300, 100)
+	draw("[kernel.kallsyms]|a ← [kernel.entry]|syscall:futex ← /app|lock", "v", 2, 900, 20, 0, 100)
+	draw("/app|few", "u", 3, 500, 20, 90, 10)
+	draw("/app|rest", "u", 3, 600, 40, 90, 40)
+	states, err := profiledStates(m.p, stacksOptions{})
+	if err != nil || len(states) != 1 {
+		t.Fatalf("%+v, %v", states, err)
 	}
-	byLeaf := map[string]profiledStack{}
+	var order []string
 	for _, s := range states[0].Stacks {
-		byLeaf[s.Frames[0]] = s
+		order = append(order, s.Threads+" "+strings.Join(s.Frames, ","))
 	}
-	a := byLeaf["a"]
-	want := int64(math.Round(1.96 * math.Sqrt(0.4*0.4*400*400+0.6*0.6*300*300)))
-	if a.PlusMinusNs == nil || *a.PlusMinusNs != want {
-		t.Errorf("a: %+v, want ± %d", a, want)
+	want := []string{"w syscall:futex,lock", "w syscall:futex,wait", "v syscall:futex,lock", "u rest", "u few"}
+	if !slices.Equal(order, want) {
+		t.Fatalf("stacks %q, want %q", order, want)
 	}
-	for leaf, want := range map[string]string{
-		"c": "20 intervals drawn, want 30", "d": "one drawn interval is 36 % of the time, want 10 at most", "e": "no interval was drawn",
-	} {
-		if s := byLeaf[leaf]; s.PlusMinusNs != nil || s.TooFew != want {
-			t.Errorf("%s: %+v, want %q", leaf, s, want)
-		}
+	top := states[0].Stacks
+	stderr := math.Sqrt(0.4*0.4*400*400+0.6*0.6*300*300) / 1000
+	if s := top[0]; s.Share != 0.5 || s.StderrThreads == nil || math.Abs(*s.StderrThreads-stderr) > 1e-9 {
+		t.Errorf("%+v, want a standard error of %g", s, stderr)
+	}
+	if s := top[2]; s.StderrThreads == nil || *s.StderrThreads != 0 {
+		t.Errorf("all drawn: %+v", s)
+	}
+	if s := top[4]; s.StderrThreads != nil || s.TooFew != "20 intervals drawn, want 30" {
+		t.Errorf("few draws: %+v", s)
 	}
 }
 
@@ -148,12 +156,15 @@ func TestProfilePrint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	account.AddWakers([]attribution.Waker{
+		{Group: "calm-*", Reason: "futex", Limited: true, Waker: "other", Thread: true, Outside: true, Ns: 5e8, Draws: 9},
+		{Group: "calm-*", Reason: "futex", Limited: true, Waker: "nobody", Ns: 1e8, Draws: 1},
+	}, nil)
 	deep := strings.Split(strings.Repeat("x y ", 12)+"main", " ")
 	r := profileResult{
 		Target: "process 1", WindowNs: 1e9, Account: account, top: 10,
-		States: []profiledState{{Type: "cpu", Ns: 8e8, Samples: 800, Functions: []profiledFunction{{Name: "[unknown] [anon]", Share: 1, Samples: 800}},
+		States: []profiledState{{State: stateOnCPU, Ns: 8e8, Samples: 800, Functions: []profiledFunction{{Name: "[unknown] [anon]", Share: 1, Samples: 800}},
 			Stacks: []profiledStack{{Threads: "busy", Share: 1, Samples: 800, Frames: append([]string{"leaf", "leaf", "leaf"}, deep...)}}}},
-		Wakers: []profiledWaker{{ThreadGroup: "calm-*", Reason: "futex, timed", Waker: "other", Outside: true, Ns: 5e8, Draws: 9}},
 	}
 	var out strings.Builder
 	if err := r.print(&out, false); err != nil {
@@ -166,7 +177,7 @@ func TestProfilePrint(t *testing.T) {
 		"throttled lies between 0.100 and 0.200",
 		"[unknown] [anon]\n",
 		"leaf ×3 ← x ← y ← x ← y ← x ← y ← x ← … 16 more ← y ← main\n",
-		"0.500    9      other (outside)  calm-*        futex, timed\n",
+		"0.500    9      other (outside the target)  calm-*        futex, timed\n\n0.100 mean threads",
 		"Losses: none\n",
 	} {
 		if !strings.Contains(out.String(), want) {

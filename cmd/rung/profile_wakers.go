@@ -9,53 +9,54 @@ import (
 	"slices"
 	"text/tabwriter"
 
-	rungv1 "github.com/rungprof/rung/api/rung/v1"
 	"github.com/rungprof/rung/attribution"
 )
 
-// profiledWaker says who ended blocked time of a thread group.
-type profiledWaker struct {
-	ThreadGroup string `json:"threadGroup"`
-	Reason      string `json:"reason"` // as in the account: "futex, timed"
-	// Waker is a thread group, or what else woke: "interrupt", "idle", "nobody".
-	Waker string `json:"waker"`
-	Comm  string `json:"comm,omitempty"`
-	// Outside: the waker is no thread of the target.
-	Outside bool  `json:"outside,omitempty"`
-	Ns      int64 `json:"ns"`
-	// Draws are the intervals that the estimate rests on.
-	Draws uint64 `json:"draws"`
+// wokenRow is blocked time that one waker ended.
+type wokenRow struct {
+	group, reason string
+	attribution.WakerRow
 }
 
-// profiledWakers takes a record's wakers, by descending time.
-func profiledWakers(r *rungv1.StepRecord, top int) []profiledWaker {
-	var out []profiledWaker
-	for _, w := range r.GetWakers() {
-		out = append(out, profiledWaker{
-			ThreadGroup: w.GetThreadGroup(), Reason: attribution.ReasonName(w.GetReason(), w.GetObject(), w.GetLimited()),
-			Waker: w.GetWakerGroup(), Comm: w.GetWakerComm(), Outside: w.GetOutside(), Ns: saturate(w.GetNs()), Draws: w.GetDraws(),
-		})
+// woken lists who ended blocked time, by descending time, and what of it nobody
+// had ended when the window closed. Rows of single threads have no wakers of
+// their own: then it is those of all.
+func (r *profileResult) woken() (rows []wokenRow, openNs int64) {
+	groups := r.Account.Groups
+	if r.Threads == threadsSingle {
+		groups = []attribution.AccountRow{r.Account.Total}
 	}
-	slices.SortStableFunc(out, func(a, b profiledWaker) int { return cmp.Compare(b.Ns, a.Ns) })
-	if top > 0 {
-		out = out[:min(top, len(out))]
+	for _, g := range groups {
+		for _, reason := range slices.Concat(g.Blocked, g.IdleReasons) {
+			for _, w := range reason.Wakers {
+				switch {
+				case !w.Thread && w.Waker == "nobody":
+					openNs += w.Time.Ns
+				case w.Time.MeanThreads >= shownMeanThreads:
+					rows = append(rows, wokenRow{g.Group, reason.Name(), w})
+				}
+			}
+		}
 	}
-	return out
+	slices.SortStableFunc(rows, func(a, b wokenRow) int { return cmp.Compare(b.Time.Ns, a.Time.Ns) })
+	return cut(rows, r.top), openNs
 }
 
 func (r *profileResult) printWakers(w io.Writer) {
-	if len(r.Wakers) == 0 {
+	rows, openNs := r.woken()
+	if len(rows) == 0 {
 		return
 	}
-	fmt.Fprint(w, "\nWho ended blocked time, in mean threads\n\n")
+	fmt.Fprint(w, "\nWoken by whom, in mean threads of the time that a wake ended\n\n")
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(tw, "blocked\tdraws\twaker\tthread group\treason\n")
-	for _, k := range r.Wakers {
-		waker := k.Waker
-		if k.Outside {
-			waker += " (outside)"
+	for _, row := range rows {
+		waker := row.Waker
+		if row.Outside {
+			waker += " (outside the target)"
 		}
-		fmt.Fprintf(tw, "%.3f\t%d\t%s\t%s\t%s\n", float64(k.Ns)/float64(r.WindowNs), k.Draws, printable(waker), printable(k.ThreadGroup), printable(k.Reason))
+		fmt.Fprintf(tw, "%.3f\t%d\t%s\t%s\t%s\n", row.Time.MeanThreads, row.Draws, printable(waker), printable(row.group), printable(row.reason))
 	}
 	tw.Flush()
+	fmt.Fprintf(w, "\n%.3f mean threads were blocked at the end of the window, woken by nobody yet\n", float64(openNs)/float64(r.WindowNs))
 }
