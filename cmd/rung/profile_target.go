@@ -135,14 +135,20 @@ func (t *profileTarget) start(argv []string, stdin io.Reader, stdout, stderr io.
 }
 
 // exited answers a channel that is closed when the process has ended: all its
-// threads, reaped or not. For a cgroup it never is. The watch ends with done.
+// threads, reaped or not. For a cgroup it never is. The watch ends with done; it
+// has a hold of its own, so that close may come before.
 func (t *profileTarget) exited(done <-chan struct{}) <-chan struct{} {
 	gone := make(chan struct{})
 	if t.pidfd < 0 {
 		return gone
 	}
+	pidfd, err := unix.FcntlInt(uintptr(t.pidfd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil { // no file descriptor left: the window ends as planned
+		return gone
+	}
 	go func() {
-		for !t.hasExited(500 * time.Millisecond) {
+		defer unix.Close(pidfd)
+		for !hasExited(pidfd, 500*time.Millisecond) {
 			select {
 			case <-done:
 				return
@@ -154,16 +160,17 @@ func (t *profileTarget) exited(done <-chan struct{}) <-chan struct{} {
 	return gone
 }
 
-// hasExited waits that long for the process's end.
+// hasExited waits that long for the target's end; a cgroup has none.
 func (t *profileTarget) hasExited(wait time.Duration) bool {
-	if t.pidfd < 0 {
-		return false
-	}
-	n, _ := unix.Poll([]unix.PollFd{{Fd: int32(t.pidfd), Events: unix.POLLIN}}, int(wait.Milliseconds()))
+	return t.pidfd >= 0 && hasExited(t.pidfd, wait)
+}
+
+func hasExited(pidfd int, wait time.Duration) bool {
+	n, _ := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, int(wait.Milliseconds()))
 	return n > 0
 }
 
-// close drops the hold. A watch that is just ending may find what it likes.
+// close drops the hold.
 func (t *profileTarget) close() {
 	if t.pidfd >= 0 {
 		unix.Close(t.pidfd)
