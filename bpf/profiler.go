@@ -11,6 +11,7 @@
 package bpf
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -24,18 +25,63 @@ import (
 // MaxRateHz bounds Options.RateHz: above it the clock's own cost distorts.
 const MaxRateHz = 9999
 
-// Options configure a Profiler.
+// Defaults of [Options].
+const (
+	DefaultStackBudget = 64
+	DefaultMaxStacks   = 8192
+	DefaultMaxStrata   = 65536
+	DefaultMaxSamples  = 65536
+	DefaultMaxEnded    = 16384
+)
+
+// Options configure a Profiler. 0 is the default of each but RateHz.
 type Options struct {
 	// RateHz is the rate of the sampling clock on every CPU, 1 … MaxRateHz.
 	RateHz uint32
+	// StackBudget is how many intervals of a stratum (thread, state, reason) give
+	// their stack before the chance of the next halves; below 0: none ever does.
+	StackBudget int
+	// What the tables hold over all targets: stacks of 4 KiB each, strata by stack
+	// and waker, distinct samples, threads that ended and were not read. What does
+	// not fit is counted.
+	MaxStacks, MaxStrata, MaxSamples, MaxEnded uint32
 }
+
+// maxTable bounds the tables, whose memory is taken when they are made.
+const maxTable = 1 << 22
 
 // Validate says what is out of range.
 func (o Options) Validate() error {
 	if o.RateHz < 1 || o.RateHz > MaxRateHz {
 		return fmt.Errorf("sampling rate %d Hz: want 1 to %d", o.RateHz, MaxRateHz)
 	}
+	if o.StackBudget > 1<<20 {
+		return fmt.Errorf("stack budget %d: want at most %d", o.StackBudget, 1<<20)
+	}
+	for name, n := range map[string]uint32{"stacks": o.MaxStacks, "strata": o.MaxStrata, "samples": o.MaxSamples, "ended threads": o.MaxEnded} {
+		if n > maxTable {
+			return fmt.Errorf("a table of %d %s: want at most %d", n, name, maxTable)
+		}
+	}
 	return nil
+}
+
+// spec is the object with the sizes and constants that o wants.
+func (o Options) spec() (*ebpf.CollectionSpec, error) {
+	spec, err := loadRung()
+	if err != nil {
+		return nil, err
+	}
+	for name, n := range map[string]uint32{
+		rungMapStacks:  cmp.Or(o.MaxStacks, DefaultMaxStacks),
+		rungMapStrata:  cmp.Or(o.MaxStrata, DefaultMaxStrata),
+		rungMapSamples: cmp.Or(o.MaxSamples, DefaultMaxSamples),
+		rungMapDead:    cmp.Or(o.MaxEnded, DefaultMaxEnded),
+	} {
+		spec.Maps[name].MaxEntries = n
+	}
+	budget := max(cmp.Or(o.StackBudget, DefaultStackBudget), 0)
+	return spec, spec.Variables["stack_budget"].Set(uint32(budget))
 }
 
 // Profiler holds the loaded programs. Its methods may be called concurrently.
@@ -75,7 +121,11 @@ func Load(o Options) (*Profiler, error) {
 		return nil, &MissingError{"kernel BTF", "boot a kernel of 6.1 or newer built with CONFIG_DEBUG_INFO_BTF=y", err}
 	}
 	p := &Profiler{slots: map[Slot]*slot{}}
-	if err := loadRungObjects(&p.objects, nil); err != nil {
+	spec, err := o.spec()
+	if err != nil {
+		return nil, err
+	}
+	if err := spec.LoadAndAssign(&p.objects, nil); err != nil {
 		return nil, loadError(err)
 	}
 	if err := p.attach(o); err != nil {

@@ -20,7 +20,12 @@ import (
 // load gives a running Profiler, or skips where this host cannot have one.
 func load(t *testing.T, rateHz uint32) *Profiler {
 	t.Helper()
-	p, err := Load(Options{RateHz: rateHz})
+	return loadWith(t, Options{RateHz: rateHz})
+}
+
+func loadWith(t *testing.T, o Options) *Profiler {
+	t.Helper()
+	p, err := Load(o)
 	var missing *MissingError
 	if errors.As(err, &missing) {
 		t.Skipf("kernel test: %v", err)
@@ -538,22 +543,7 @@ func TestBornAndDying(t *testing.T) {
 
 // A full table of stacks costs stacks, counted, and no sample.
 func TestStackTableFull(t *testing.T) {
-	small, err := loadRung()
-	if err != nil {
-		t.Fatal(err)
-	}
-	small.Maps[rungMapStacks].MaxEntries = 8
-	p := &Profiler{slots: map[Slot]*slot{}}
-	if _, err := Load(Options{RateHz: 1}); err != nil {
-		load(t, 1) // skips, with the reason
-	}
-	if err := small.LoadAndAssign(&p.objects, nil); err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	if err := p.attach(Options{RateHz: 999}); err != nil {
-		t.Fatal(err)
-	}
+	p := loadWith(t, Options{RateHz: 999, MaxStacks: 8})
 	c := startWorkload(t, "", "manyplace")
 	s := tree(t, p, c)
 	w := arm(t, p, s, 1)

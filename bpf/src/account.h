@@ -77,7 +77,6 @@ struct dead_key {
  * 16,384 threads may end per window and not be lost; more: COUNT_DEAD_LOST. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 16384);
 	__type(key, struct dead_key);
 	__type(value, struct thread);

@@ -17,7 +17,6 @@ struct sample_key {
 /* Value: samples. A step has a few thousand; full: COUNT_SAMPLE_LOST. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 65536);
 	__type(key, struct sample_key);
 	__type(value, u64);

@@ -28,12 +28,12 @@ struct stack {
 	struct frame frames[STACK_FRAMES]; /* leaf first: kernel, then user */
 };
 
-/* Key: content hash. Value: a stack of 4 KiB, allocated when first seen.
- * 8,192 of them bound it to 33 MiB; full: COUNT_STACK_FULL, and the sample
- * counts without a stack. */
+/* Key: content hash. Value: a stack of 4 KiB. Allocated ahead, as every table
+ * that grows with interrupts off: the allocator keeps few pieces of that size
+ * at hand, and a burst of new stacks would find none. 8,192 of them are 33 MiB;
+ * full: COUNT_STACK_FULL, and the sample counts without a stack. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 8192);
 	__type(key, u64);
 	__type(value, struct stack);

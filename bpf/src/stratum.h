@@ -28,7 +28,6 @@ struct stratum {
  * the remaining stacks of a stratum stand for those that are lost. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 65536);
 	__type(key, struct stratum_key);
 	__type(value, struct stratum);
