@@ -82,8 +82,8 @@ func (p *Profiler) OffCPU(s Slot, id uint32) ([]OffCPU, error) {
 		})
 	}
 	for _, r := range threads {
-		if open, ok := openDraw(r, w, s); ok && grown[r.head.Tid] == 0 {
-			out = append(out, open)
+		if grown[r.head.Tid] == 0 {
+			out = append(out, openDraw(r, w, s)...)
 		}
 	}
 	sort.Slice(out, func(i, j int) bool { return out[i].before(&out[j]) })
@@ -122,35 +122,56 @@ func (p *Profiler) dropStrata(done map[rungStratumKey]rungStratum) error {
 	return nil
 }
 
-// openDraw gives the drawn interval that a thread was in at the end of a window.
-func openDraw(r reported, w Window, s Slot) (OffCPU, bool) {
+// openDraw gives the drawn interval that a thread was in at the end of a window:
+// one row, or two where part of its wait to run was throttled.
+func openDraw(r reported, w Window, s Slot) []OffCPU {
 	th := r.thread
 	if th == nil || Slot(th.Slot) != s || th.Since >= uint64(w.End) {
-		return OffCPU{}, false
+		return nil
 	}
-	out := OffCPU{
+	row := OffCPU{
 		Tgid: th.Tgid, Tid: th.Tid, State: State(th.State), Reason: ReasonNone, StackHash: th.Draw.Stack,
 		WakerTgid: th.Draw.WakerTgid, WakerTid: th.Draw.WakerTid, WakerStackHash: th.Draw.WakerStack, Samples: 1,
 	}
-	halvings := th.Draw.Halvings
-	if out.State == State(rungStateSTATE_UNKNOWN) {
-		out.State = State(r.head.State)
-		out.Reason = Reason(r.head.Reason)
+	halvings, reason := th.Draw.Halvings, Reason(th.Reason)
+	if rungState(th.State) == rungStateSTATE_UNKNOWN { // it has been in it since it was added
+		row.State, reason = State(r.head.State), Reason(r.head.Reason)
 	}
 	switch {
-	case out.State == StateBlocked && th.ParkedSince == th.Since:
-		out.StackHash, halvings = th.ParkedStack, 0
-	case th.Draw.Drawn == 0 || out.State != StateBlocked && out.State != StateRunQueue:
-		return OffCPU{}, false
+	case th.ParkedSince == th.Since:
+		row.StackHash, halvings = th.ParkedStack, 0
+	case th.Draw.Drawn == 0:
+		return nil
 	}
-	if out.State == StateBlocked && rungState(th.State) == rungStateSTATE_BLOCKED {
-		out.Reason = Reason(th.Reason)
+	from, to := max(th.Since, uint64(w.Start)), uint64(w.End)
+	switch row.State {
+	case StateBlocked:
+		row.Reason = reason
+		return []OffCPU{row.weighing(to-from, halvings)}
+	case StateRunQueue:
+		var split Thread
+		split.runnable(th.Since, from, to, th.Throttle, r.head.Throttle)
+		var rows []OffCPU
+		for _, part := range []struct {
+			state State
+			ns    uint64
+		}{{StateRunQueue, split.RunQueueNs}, {StateThrottled, split.ThrottledNs}} {
+			if row.State = part.state; part.ns > 0 {
+				rows = append(rows, row.weighing(part.ns, halvings))
+			}
+		}
+		return rows
 	}
-	out.WeightNs = (uint64(w.End) - max(th.Since, uint64(w.Start))) << halvings
-	out.LargestNs = out.WeightNs
+	return nil
+}
+
+// weighing is the row of one interval drawn at a chance of 2^-halvings.
+func (o OffCPU) weighing(ns uint64, halvings uint8) OffCPU {
+	o.WeightNs = ns << halvings
+	o.LargestNs = o.WeightNs
 	chance := 1 / float64(uint64(1)<<halvings)
-	out.SquaresNs2 = (1 - chance) * float64(out.WeightNs) * float64(out.WeightNs)
-	return out, true
+	o.SquaresNs2 = (1 - chance) * float64(o.WeightNs) * float64(o.WeightNs)
+	return o
 }
 
 func (o *OffCPU) before(p *OffCPU) bool {
@@ -169,7 +190,7 @@ func (o *OffCPU) before(p *OffCPU) bool {
 	return o.WakerStackHash < p.WakerStackHash
 }
 
-// Park takes the stacks of the target's threads that are asleep: to be called
+// Park takes the stacks of the target's threads that are off the CPU: to be called
 // just after the opening edge of a window, so that their time in it has a stack.
 func (p *Profiler) Park(s Slot) error {
 	p.reporting.Lock()

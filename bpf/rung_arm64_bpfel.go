@@ -190,6 +190,8 @@ type rungThread struct {
 	Draw        rungDraw
 	ParkedSince uint64
 	ParkedStack uint64
+	Parked      uint32
+	Pad3        uint32
 	Since       uint64
 	Skew        int64
 	Born        uint64

@@ -171,3 +171,62 @@ func TestThrottledSpinner(t *testing.T) {
 		})
 	}
 }
+
+// Windows shorter than a throttling, edge to edge: many open and close within
+// one, and each knows the stack that its throttled time is spent in.
+func TestThrottledAcrossEdges(t *testing.T) {
+	p := load(t, 99)
+	cpus, err := onlineCPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := makeQuota(t, nil, 10)
+	c := startWorkload(t, "", "spin", "1500ms")
+	q.join(t, c)
+	c.pin(cpus[len(cpus)-1])
+	s := tree(t, p, c)
+	c.start()
+	throttled := 0
+	start := Now() + 20e6
+	for id := uint32(1); id <= 20; id++ {
+		w := Window{ID: id, Start: start, End: start + 50e6, BlockNs: 10e6}
+		if err := p.Arm(s, w); err != nil {
+			t.Fatal(err)
+		}
+		until(w.Start)
+		if err := p.Park(s); err != nil {
+			t.Fatal(err)
+		}
+		until(w.End)
+		th := threadsOf(t, p, s, id)[c.tid]
+		rows, err := p.OffCPU(s, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := map[State]uint64{}
+		for _, r := range rows {
+			if r.Tid != c.tid || r.Reason == pollReason {
+				continue
+			}
+			sum[r.State] += r.WeightNs
+			if names := functions(t, p, r.StackHash); !strings.Contains(names, "runWorkload") && r.WeightNs > 1e6 {
+				t.Errorf("window %d: %d ns of state %d at %q", id, r.WeightNs, r.State, names)
+			}
+		}
+		if th.ThrottledNs > 1e6 {
+			throttled++
+			// All intervals are drawn, so long as they are fewer than the budget.
+			if err := within(sum[StateThrottled], th.ThrottledNs, th.ThrottledNs/50+100e3); err != nil {
+				t.Errorf("window %d: rows of throttled time: %v; %+v", id, err, th)
+			}
+		}
+		if err := p.Release(s, id); err != nil {
+			t.Fatal(err)
+		}
+		start = max(w.End, Now()+2e6)
+	}
+	if throttled < 10 {
+		t.Errorf("only %d of 20 windows met throttling", throttled)
+	}
+	c.result()
+}

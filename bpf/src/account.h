@@ -49,6 +49,7 @@ struct thread {
 	u32 tid, pad;
 	struct draw draw; /* of the open interval */
 	u64 parked_since, parked_stack; /* of one that was open when a window began */
+	u32 parked, pad3; /* what ends now is that one */
 	u64 since;    /* start of the open interval */
 	s64 skew;     /* then: our clock less the run queue's */
 	u64 born;     /* when the thread could first run */
@@ -116,6 +117,8 @@ static __always_inline struct thread *thread_of(struct task_struct *p, u32 slot,
 	th->since = t->added > p->start_time ? t->added : p->start_time;
 	th->skew = 0;
 	th->exec = p->se.sum_exec_runtime;
+	th->parked_since = 0;
+	read_throttle(p, &th->throttle); /* of an interval that is open already */
 	for (int i = 0; i < WINDOWS; i++)
 		th->accounts[i].window = 0;
 	unlock(th);
@@ -201,7 +204,7 @@ static __noinline int credit(struct thread *th, struct target *t, u64 now, u64 c
 			if (to == now)
 				a->wakeups++;
 		}
-		bool parked = th->parked_since == since && state == STATE_BLOCKED;
+		bool parked = th->parked && state != STATE_STOPPED;
 		if ((th->draw.drawn || parked) && state != STATE_ON_CPU) {
 			struct stratum_key key = {
 				.slot = th->slot, .window = w->id, .tgid = th->tgid, .tid = th->tid,
@@ -278,6 +281,7 @@ static __always_inline void turn(struct thread *th, struct task_struct *p, u32 s
 	if (!t)
 		return;
 	struct throttle throttle = {};
+	th->parked = th->parked_since == th->since;
 	if (th->state == STATE_RUN_QUEUE || state == STATE_RUN_QUEUE)
 		read_throttle(p, &throttle);
 	if (now < th->since)
@@ -294,6 +298,25 @@ static __always_inline void turn(struct thread *th, struct task_struct *p, u32 s
 	th->state = state;
 	th->since = now;
 	th->skew = skew;
+}
+
+/* What a thread that is off the CPU and not runnable is in. */
+static __always_inline u32 asleep_in(struct task_struct *task, u32 state)
+{
+	if (state & (TASK_STOPPED_OR_TRACED | TASK_FROZEN))
+		return STATE_STOPPED;
+	if (bpf_core_field_exists(task->frozen) && BPF_CORE_READ_BITFIELD(task, frozen))
+		return STATE_STOPPED;
+	return STATE_BLOCKED;
+}
+
+/* A thread that its wakeup finds off the CPU: it was on no queue either, or is
+ * preempted on its way to sleep, which another CPU may end at this moment. */
+static __always_inline bool is_asleep(struct task_struct *p)
+{
+	if (p->on_cpu)
+		return false;
+	return !p->on_rq || (bpf_core_field_exists(p->se.sched_delayed) && p->se.sched_delayed);
 }
 
 /* Whether a window that has not been read yet holds something of this thread. */
@@ -374,7 +397,7 @@ static __always_inline void switch_out(void *ctx, struct task_struct *p, u32 slo
 	}
 	if (preempt || !state) {
 		turn(th, p, slot, STATE_RUN_QUEUE, now, charged);
-	} else if (state & (TASK_STOPPED_OR_TRACED | TASK_FROZEN)) {
+	} else if (asleep_in(p, state) == STATE_STOPPED) {
 		turn(th, p, slot, STATE_STOPPED, now, charged);
 	} else {
 		turn(th, p, slot, STATE_BLOCKED, now, charged);
@@ -420,6 +443,15 @@ static __always_inline void switch_in(struct task_struct *p, u32 slot, u64 now)
 static __always_inline void waking(void *ctx, struct task_struct *p, u32 slot)
 {
 	struct thread *th = thread_of(p, slot, false);
+	if (th && th->state == STATE_UNKNOWN && is_asleep(p)) {
+		/* Its first event: it has slept since before, as its state still says. */
+		u32 state = p->__state;
+		lock(th);
+		th->state = asleep_in(p, state);
+		if (th->state == STATE_BLOCKED)
+			th->reason = block_reason(p, state);
+		unlock(th);
+	}
 	if (!th || th->state != STATE_BLOCKED || (!th->draw.drawn && th->parked_since != th->since))
 		return;
 	struct task_struct *waker = bpf_get_current_task_btf();
@@ -430,23 +462,14 @@ static __always_inline void waking(void *ctx, struct task_struct *p, u32 slot)
 
 static __always_inline void wakeup(struct task_struct *p, u32 slot, u64 now)
 {
-	bool running = p->on_cpu;
-	struct thread *th = thread_of(p, slot, !running);
-	if (!th)
-		return;
-	if (th->state == STATE_UNKNOWN) {
-		if (running)
-			return;
-		lock(th);
-		th->reason = block_reason(p, 0);
-		th->state = STATE_BLOCKED;
-		unlock(th);
-	}
+	struct thread *th = thread_of(p, slot, false);
 	/* Woken before it slept, or while preempted on its way to sleep: no transition. */
-	if (th->state != STATE_BLOCKED && th->state != STATE_STOPPED)
+	if (!th || (th->state != STATE_BLOCKED && th->state != STATE_STOPPED))
 		return;
 	lock(th);
 	turn(th, p, slot, STATE_RUN_QUEUE, now, 0);
+	if (th->parked) /* the wait to run, too, is where it slept */
+		th->parked_since = now;
 	th->draw.waker_tgid = th->draw.waker_tid = 0;
 	th->draw.waker_stack = 0;
 	unlock(th);
@@ -475,6 +498,8 @@ static __always_inline void migrate(struct task_struct *p, u32 slot, int cpu, u6
 		return;
 	lock(th);
 	turn(th, p, slot, STATE_RUN_QUEUE, now, 0);
+	if (th->parked)
+		th->parked_since = now;
 	read_throttle_on(p, cpu, &th->throttle);
 	unlock(th);
 }
@@ -513,12 +538,10 @@ static __always_inline void report_thread(struct seq_file *out, struct task_stru
 		head.state = STATE_DEAD;
 	else if (p->on_cpu)
 		head.state = STATE_ON_CPU;
-	else if (!state || p->on_rq)
+	else if (!state || !is_asleep(p))
 		head.state = STATE_RUN_QUEUE;
-	else if (state & (TASK_STOPPED_OR_TRACED | TASK_FROZEN))
-		head.state = STATE_STOPPED;
 	else
-		head.state = STATE_BLOCKED;
+		head.state = asleep_in(p, state);
 	head.reason = block_reason(p, state);
 	read_throttle(p, &head.throttle);
 	head.now = bpf_ktime_get_ns();

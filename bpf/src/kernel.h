@@ -74,6 +74,9 @@ struct task_group {
 struct sched_entity {
 	struct cfs_rq *cfs_rq;
 	u64 sum_exec_runtime;
+	/* v6.12, 152e11f6df29 ("sched/fair: Implement delayed dequeue"): asleep, and
+	 * on the queue still. */
+	unsigned char sched_delayed;
 };
 struct sched_info {
 	unsigned long long last_arrival;
@@ -118,6 +121,7 @@ struct task_struct {
 	struct task_struct *real_parent;
 	struct task_group *sched_task_group;
 	struct files_struct *files;
+	unsigned int frozen : 1; /* by its v2 cgroup, which uses no state of its own */
 	char comm[16];
 };
 /* v6.18, e1fad12dcb66 ("sched/fair: Switch to task based throttle model"). */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Stacks of threads that sleep already when a window opens: they make no event
- * in it, or only that of their waking. Run by user space just after the edge.
+ * Stacks of threads that are off the CPU already when a window opens: they make
+ * no event in it, or only the one that ends this. Run by user space just after
+ * the edge.
  */
 #pragma once
 
@@ -17,7 +18,7 @@ struct frame_record {
 	u64 next, caller;
 };
 
-/* Walks the frame pointers of a sleeping thread; gives the bytes of addresses. */
+/* Walks the frame pointers of a thread off the CPU; gives the bytes of addresses. */
 static __always_inline u32 walk_user(struct task_struct *p, struct scratch *s)
 {
 	struct pt_regs *r = (struct pt_regs *)bpf_task_pt_regs(p);
@@ -50,7 +51,7 @@ static __always_inline void park(struct task_struct *p, u32 slot)
 	if (!th || !s || p->on_cpu || p->exit_state)
 		return;
 	u64 since = th->since, now = bpf_ktime_get_ns();
-	if (th->state != STATE_BLOCKED && th->state != STATE_UNKNOWN)
+	if (th->state != STATE_BLOCKED && th->state != STATE_RUN_QUEUE && th->state != STATE_UNKNOWN)
 		return;
 	u64 hash = start_stack(s, now);
 	long n = bpf_get_task_stack(p, s->addresses, MAX_FRAMES * sizeof(u64), 0);
@@ -61,7 +62,7 @@ static __always_inline void park(struct task_struct *p, u32 slot)
 		hash = append(s, bytes, FRAME_NATIVE, hash);
 	else
 		s->stack.flags |= STACK_USER_MISSING;
-	/* Tied to the interval: if the thread has woken meanwhile, it says nothing. */
+	/* Tied to the interval: if that has ended meanwhile, it says nothing. */
 	th->parked_stack = keep_stack(s, hash, now);
 	th->parked_since = since;
 }
