@@ -37,6 +37,10 @@ type loadOptions struct {
 	calibrate   time.Duration
 	json        bool
 	args        []string
+	// A campaign drives each step of a ladder by a driver of its own: the index
+	// of the first step, and that the steps are warm-up.
+	firstIndex int
+	asWarmup   bool
 }
 
 func newLoadCommand() *cobra.Command {
@@ -100,6 +104,10 @@ sound; 1 a step is void, or the run did not end; 2 wrong flags.`,
 	f.StringVar(&o.onVoid, "on-void", string(loadgen.OnVoidContinue), "after a void step: continue with the next, or stop")
 	f.DurationVar(&o.calibrate, "calibrate", 0, "instead of a ladder, a closed loop of --max-in-flight requests for this long, 100ms to 1h; prints {\"capacityHz\": …}")
 	f.BoolVar(&o.json, "json", false, "print the results as JSON on stdout at the end")
+	f.IntVar(&o.firstIndex, "first-index", 1, "index of the first step")
+	f.BoolVar(&o.asWarmup, "as-warmup", false, "mark all steps as warm-up")
+	cobra.CheckErr(f.MarkHidden("first-index"))
+	cobra.CheckErr(f.MarkHidden("as-warmup"))
 	return cmd
 }
 
@@ -200,7 +208,7 @@ func (o *loadOptions) steps() ([]loadgen.Step, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--rates %q: want requests per second above 0 to 1e7, separated by commas", text)
 		}
-		steps = append(steps, loadgen.Step{Index: i + 1, OfferedHz: hz, Duration: o.duration})
+		steps = append(steps, loadgen.Step{Index: o.firstIndex + i, OfferedHz: hz, Duration: o.duration, Warmup: o.asWarmup})
 	}
 	if o.warmup == 0 || len(steps) == 0 {
 		return steps, nil

@@ -60,6 +60,7 @@ Start with 'rung check', which says what this host lacks, and 'rung demo'.`,
 	root.SuggestionsMinimumDistance = 2
 	root.AddCommand(
 		newDemoCommand(),
+		newRunCommand(),
 		newCheckCommand(),
 		newLoadCommand(),
 		newAgentCommand(),
@@ -69,6 +70,7 @@ Start with 'rung check', which says what this host lacks, and 'rung demo'.`,
 		newReportCommand(),
 		newVersionCommand(),
 		newJoinCommand(),
+		newEnterCommand(),
 	)
 	return root
 }

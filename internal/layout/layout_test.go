@@ -33,6 +33,7 @@ var rules = map[string]rule{
 	"bpf":         {},
 	"attribution": {pure: true},
 	"ladder":      {pure: true},
+	"campaign":    {imports: []string{"ladder"}, pure: true},
 	"arms":        {},
 	"rundir":      {imports: []string{"api"}},
 	"agent":       {imports: []string{"bpf", "attribution", "api"}},
