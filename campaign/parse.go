@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -296,8 +297,29 @@ func scalarText(n ast.Node) (string, bool) {
 		return v.Value.Value, true
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
 		return n.GetToken().Value, true
+	case *ast.MappingNode:
+		if len(v.Values) == 1 {
+			return joined(v.Values[0])
+		}
+	case *ast.MappingValueNode:
+		return joined(v)
 	}
 	return "", false
+}
+
+// joined undoes what the library makes of a plain a:b in a list in braces, as in
+// {run: [-p, 127.0.0.1:80:80]}: a mapping, though no space follows the colon.
+func joined(m *ast.MappingValueNode) (string, bool) {
+	left, ok := scalarText(m.Key)
+	right, okRight := scalarText(m.Value)
+	if !ok || !okRight {
+		return "", false
+	}
+	a, b := placeOfNode(m.Key), placeOfNode(m.Value)
+	if a.line != b.line || b.column != a.column+utf8.RuneCountInString(left)+1 {
+		return "", false
+	}
+	return left + ":" + right, true
 }
 
 func join(path, name string) string {

@@ -44,8 +44,19 @@ func (s Schedule) Print(w io.Writer, p *Plan) error {
 func stepsText(steps []Step) string {
 	var parts []string
 	for i := 0; i < len(steps); {
-		n := 1
-		for i+n < len(steps) && steps[i+n].Kind == steps[i].Kind && steps[i+n].OfferedHz == steps[i].OfferedHz {
+		n := rangeFrom(steps[i:])
+		if n >= 5 {
+			first, last := steps[i], steps[i+n-1]
+			text := fmt.Sprintf("%s:%s:%s", rateText(first.OfferedHz), rateText(last.OfferedHz), rateText(steps[i+1].OfferedHz-first.OfferedHz))
+			if first.Profile {
+				text += "*"
+			}
+			parts = append(parts, text)
+			i += n
+			continue
+		}
+		n = 1
+		for i+n < len(steps) && alike(steps[i+n], steps[i]) && steps[i+n].OfferedHz == steps[i].OfferedHz {
 			n++
 		}
 		parts = append(parts, stepText(steps[i], n))
@@ -54,8 +65,25 @@ func stepsText(steps []Step) string {
 	return strings.Join(parts, " ")
 }
 
+func alike(a, b Step) bool { return a.Kind == b.Kind && a.Profile == b.Profile }
+
+// rangeFrom is how many of the first steps are measured and rise evenly.
+func rangeFrom(steps []Step) int {
+	if len(steps) < 2 || steps[0].Kind != KindMeasured {
+		return 1
+	}
+	by := steps[1].OfferedHz - steps[0].OfferedHz
+	n := 1
+	for n < len(steps) && by > 0 && alike(steps[n], steps[0]) && steps[n].OfferedHz-steps[n-1].OfferedHz == by {
+		n++
+	}
+	return n
+}
+
+func rateText(hz float64) string { return strconv.FormatFloat(hz, 'f', -1, 64) }
+
 func stepText(s Step, n int) string {
-	rate := strconv.FormatFloat(s.OfferedHz, 'f', -1, 64)
+	rate := rateText(s.OfferedHz)
 	if s.OfferedHz == 0 {
 		rate = "?" // of a search
 	}

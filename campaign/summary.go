@@ -326,7 +326,7 @@ func (r Result) overheads() []float64 {
 			continue
 		}
 		if m, ok := r.at(c.Step.OfferedHz, KindMeasured); ok && m.Step.Profile && m.Row.CPUMsPerRequest != nil {
-			out = append(out, *m.Row.CPUMsPerRequest / *c.Row.CPUMsPerRequest-1)
+			out = append(out, *m.Row.CPUMsPerRequest / *c.Row.CPUMsPerRequest - 1)
 		}
 	}
 	return out

@@ -122,7 +122,7 @@ const lookTime = 500 * time.Millisecond
 func hostNow(p rundir.Provenance) campaign.Host {
 	h := campaign.Host{
 		Rung: p.Rung, Args: p.Args, Go: p.Go, Hostname: p.Hostname, BootID: p.BootID, Kernel: p.Kernel,
-		Cmdline: lineOf("/proc/cmdline"), Arch: p.Arch, CPUModel: p.CPUModel, CPUs: p.CPUs, Governor: p.Governor,
+		Cmdline: kernelFlags(lineOf("/proc/cmdline")), Arch: p.Arch, CPUModel: p.CPUModel, CPUs: p.CPUs, Governor: p.Governor,
 		Clock: clockState(), Neighbours: neighbours(lookTime),
 	}
 	if self, err := executable(); err == nil {
@@ -139,6 +139,21 @@ func hostNow(p rundir.Provenance) campaign.Host {
 		}
 	}
 	return h
+}
+
+// tuningFlags are the kernel's boot parameters that move CPU time or latency.
+var tuningFlags = []string{"mitigations", "isolcpus", "nohz", "nohz_full", "rcu_nocbs", "nosmt", "maxcpus", "idle", "processor.max_cstate",
+	"intel_idle.max_cstate", "intel_pstate", "amd_pstate", "cpuidle.off", "lockdown", "preempt", "transparent_hugepage", "hugepages", "tsc", "clocksource"}
+
+// kernelFlags keeps those of a kernel's command line; the rest is nobody's business.
+func kernelFlags(line string) string {
+	var kept []string
+	for _, f := range strings.Fields(line) {
+		if name, _, _ := strings.Cut(f, "="); slices.Contains(tuningFlags, name) {
+			kept = append(kept, f)
+		}
+	}
+	return strings.Join(kept, " ")
 }
 
 // hostWarnings say what about the host weakens the figures.
@@ -217,7 +232,9 @@ func neighbours(d time.Duration) *campaign.Neighbours {
 			n.Top = append(n.Top, campaign.Neighbour{Pid: id.Pid, Comm: now.comm, CPUs: cpus})
 		}
 	}
-	slices.SortFunc(n.Top, func(a, b campaign.Neighbour) int { return cmp.Or(cmp.Compare(b.CPUs, a.CPUs), cmp.Compare(a.Pid, b.Pid)) })
+	slices.SortFunc(n.Top, func(a, b campaign.Neighbour) int {
+		return cmp.Or(cmp.Compare(b.CPUs, a.CPUs), cmp.Compare(a.Pid, b.Pid))
+	})
 	n.Top = n.Top[:min(len(n.Top), maxNeighbours)]
 	return n
 }
@@ -283,4 +300,3 @@ func removeCgroupDir(dir string) {
 		time.Sleep(20 * time.Millisecond)
 	}
 }
-
