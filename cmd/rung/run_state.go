@@ -43,10 +43,16 @@ func openCampaignDir(path string, d disk, plan campaign.Plan, planFile string, s
 	if err := c.acquire(); err != nil {
 		return nil, err
 	}
+	opened := false
+	defer func() {
+		if !opened {
+			c.close()
+		}
+	}()
 	if err := c.load(plan, planFile, schedule, inputs, now); err != nil {
-		c.close()
 		return nil, err
 	}
+	opened = true
 	return c, nil
 }
 
