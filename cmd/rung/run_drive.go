@@ -37,6 +37,9 @@ func (a *liveArm) drive(ctx context.Context, step campaign.Step, run, dir string
 	if err != nil {
 		return driven{}, err
 	}
+	if a.child == nil {
+		a.find() // whoever runs it may have started it again
+	}
 	edges := &edgeReader{meter: a.meter, absent: a.meterAbsent}
 	var said errorLines
 	load, err := startChild(childSpec{

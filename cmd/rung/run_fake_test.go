@@ -69,6 +69,8 @@ func (a *fakeArm) identity() campaign.Identity {
 	return campaign.Identity{Process: &campaign.Process{Pid: a.pid, Start: 1}}
 }
 
+func (a *fakeArm) ready(context.Context) error { return nil }
+
 func (a *fakeArm) gone() string {
 	if a.dead {
 		return "arm exited"

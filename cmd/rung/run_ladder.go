@@ -202,8 +202,7 @@ func (r *ladderRun) step(ctx context.Context, step campaign.Step) (*campaign.Don
 		if attempt.reason == "" || attempt.step == nil {
 			attempt.reason = cmp.Or(attempt.reason, went.void)
 		}
-		after := r.arm.identity()
-		gone := r.arm.gone()
+		after, gone := r.after(ctx, before)
 		switch changed := restarted(before, after); {
 		case gone != "":
 			attempt.reason = "the arm died within the step: " + gone
@@ -242,6 +241,19 @@ func (r *ladderRun) step(ctx context.Context, step campaign.Step) (*campaign.Don
 		}
 		return r.commit(dir, attempt, state)
 	}
+}
+
+// after is the arm's identity once a step was driven. One that someone else is
+// starting again is given its time: what is driven next needs it.
+func (r *ladderRun) after(ctx context.Context, before campaign.Identity) (id campaign.Identity, gone string) {
+	id, gone = r.arm.identity(), r.arm.gone()
+	if gone != "" || len(before.Listeners) == 0 || len(id.Listeners) > 0 {
+		return id, gone
+	}
+	if err := r.arm.ready(ctx); err != nil {
+		return id, cmp.Or(r.arm.gone(), fmt.Sprintf("nothing listens at its address any more (%v)", err))
+	}
+	return r.arm.identity(), r.arm.gone()
 }
 
 // attempt is what a driver wrote of a step.

@@ -286,6 +286,10 @@ func (a *liveArm) removeCgroup() {
 
 // find learns who serves and how to read its CPU time.
 func (a *liveArm) find() {
+	if a.meter != nil {
+		a.meter.close()
+		a.meter, a.meterAbsent = nil, ""
+	}
 	arm := a.ladder.Setting.Arm
 	if a.container != "" {
 		a.pid = a.inspectPid()
@@ -298,6 +302,7 @@ func (a *liveArm) find() {
 		case "pid":
 			a.pid, _ = strconv.Atoi(value)
 		default:
+			a.pid = 0
 			if who := listenersAt(a.address); len(who) == 1 {
 				a.pid = who[0].Pid
 			}
@@ -333,6 +338,17 @@ func (a *liveArm) identity() campaign.Identity {
 	}
 	id.Listeners = listenersAt(a.address)
 	return id
+}
+
+func (a *liveArm) ready(ctx context.Context) error {
+	r := a.ladder.Setting.Arm.Ready
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(r.Timeout))
+	defer cancel()
+	var gone <-chan struct{}
+	if a.child != nil {
+		gone = a.child.exited
+	}
+	return waitReady(ctx, r, a.address, false, gone)
 }
 
 func (a *liveArm) gone() string {

@@ -23,6 +23,8 @@ type standing interface {
 	drive(ctx context.Context, step campaign.Step, run, dir string) (driven, error)
 	// identity names the arm's processes, as far as they can be seen.
 	identity() campaign.Identity
+	// ready waits until the arm serves again, as long as its plan gives it to start.
+	ready(ctx context.Context) error
 	// gone says how the arm ended, "" while it serves or where that is not known.
 	gone() string
 	down()
