@@ -126,7 +126,7 @@ func (p *Profiler) Remove(s Slot) error {
 		if w.ID != 0 {
 			_, err := p.Samples(s, w.ID)
 			strata, err2 := p.readStrata(s, w.ID)
-			errs = append(errs, err, err2, p.dropStrata(strata), p.Release(s, w.ID))
+			errs = append(errs, err, err2, deleteAll(p.objects.Strata, strata.keys), p.Release(s, w.ID))
 		}
 	}
 	p.mu.Lock()
@@ -149,12 +149,7 @@ func (p *Profiler) deleteTree(s Slot, match func(tgid uint32) bool) error {
 			gone = append(gone, tgid)
 		}
 	}
-	for _, tgid := range gone {
-		if err := p.objects.Trees.Delete(tgid); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return err
-		}
-	}
-	return nil
+	return deleteAll(p.objects.Trees, gone)
 }
 
 // Arm opens a window. Its id must be one more than that of the slot's last, and
