@@ -88,16 +88,14 @@ func (p *Profiler) OffCPU(s Slot, id uint32) ([]OffCPU, error) {
 		}
 	}
 	sort.Slice(out, func(i, j int) bool { return out[i].before(&out[j]) })
-	if err := deleteAll(p.objects.Strata, after.keys); err != nil {
-		return nil, fmt.Errorf("remove off-CPU intervals: %w", err)
-	}
-	return out, nil
+	return out, p.dropStrata(after)
 }
 
-// strata are rows of the kernel's table.
+// strata are rows of the kernel's tables.
 type strata struct {
 	keys   []rungStratumKey
 	values []rungStratum
+	large  int // from here on they lie in large_strata
 }
 
 // drawn is how many intervals each thread has given, by tid.
@@ -109,27 +107,42 @@ func (s strata) drawn() map[uint32]uint64 {
 	return n
 }
 
+// readStrata reads the rows of a window, or those of all windows with id 0.
+// Some lie in large_strata, once strata is full.
 func (p *Profiler) readStrata(s Slot, id uint32) (strata, error) {
 	var (
 		found  strata
-		cursor ebpf.MapBatchCursor
 		keys   = make([]rungStratumKey, batch)
 		values = make([]rungStratum, batch)
 	)
-	for {
-		n, err := p.objects.Strata.BatchLookup(&cursor, keys, values, nil)
-		if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return strata{}, fmt.Errorf("read off-CPU intervals: %w", err)
-		}
-		for i, key := range keys[:n] {
-			if Slot(key.Slot) == s && key.Window == id {
-				found.keys, found.values = append(found.keys, key), append(found.values, values[i])
+	for _, table := range []*ebpf.Map{p.objects.Strata, p.objects.LargeStrata} {
+		var cursor ebpf.MapBatchCursor
+		for done := false; !done; {
+			n, err := table.BatchLookup(&cursor, keys, values, nil)
+			if done = errors.Is(err, ebpf.ErrKeyNotExist); err != nil && !done {
+				return strata{}, fmt.Errorf("read off-CPU intervals: %w", err)
+			}
+			for i, key := range keys[:n] {
+				if Slot(key.Slot) == s && (key.Window == id || id == 0) {
+					found.keys, found.values = append(found.keys, key), append(found.values, values[i])
+				}
 			}
 		}
-		if err != nil {
-			return found, nil
+		if table == p.objects.Strata {
+			found.large = len(found.keys)
 		}
 	}
+	return found, nil
+}
+
+// dropStrata removes rows that were read.
+func (p *Profiler) dropStrata(rows strata) error {
+	if err := errors.Join(
+		deleteAll(p.objects.Strata, rows.keys[:rows.large]),
+		deleteAll(p.objects.LargeStrata, rows.keys[rows.large:])); err != nil {
+		return fmt.Errorf("remove off-CPU intervals: %w", err)
+	}
+	return nil
 }
 
 // deleteAll removes keys from a table; one that is gone is no error.

@@ -32,6 +32,7 @@ const (
 	DefaultMaxStrata   = 65536
 	DefaultMaxSamples  = 65536
 	DefaultMaxEnded    = 16384
+	DefaultMaxThreads  = 65536
 )
 
 // Options configure a Profiler. 0 is the default of each but RateHz.
@@ -45,6 +46,8 @@ type Options struct {
 	// and waker, distinct samples, threads that ended and were not read. What does
 	// not fit is counted.
 	MaxStacks, MaxStrata, MaxSamples, MaxEnded uint32
+	// MaxThreads have an account at a time; more have none, and their events are counted.
+	MaxThreads uint32
 }
 
 // maxTable bounds the tables, whose memory is taken when they are made.
@@ -58,7 +61,7 @@ func (o Options) Validate() error {
 	if o.StackBudget > 1<<20 {
 		return fmt.Errorf("stack budget %d: want at most %d", o.StackBudget, 1<<20)
 	}
-	for name, n := range map[string]uint32{"stacks": o.MaxStacks, "strata": o.MaxStrata, "samples": o.MaxSamples, "ended threads": o.MaxEnded} {
+	for name, n := range map[string]uint32{"stacks": o.MaxStacks, "strata": o.MaxStrata, "samples": o.MaxSamples, "ended threads": o.MaxEnded, "threads": o.MaxThreads} {
 		if n > maxTable {
 			return fmt.Errorf("a table of %d %s: want at most %d", n, name, maxTable)
 		}
@@ -81,7 +84,9 @@ func (o Options) spec() (*ebpf.CollectionSpec, error) {
 		spec.Maps[name].MaxEntries = n
 	}
 	budget := max(cmp.Or(o.StackBudget, DefaultStackBudget), 0)
-	return spec, spec.Variables["stack_budget"].Set(uint32(budget))
+	return spec, errors.Join(
+		spec.Variables["stack_budget"].Set(uint32(budget)),
+		spec.Variables["max_threads"].Set(cmp.Or(o.MaxThreads, DefaultMaxThreads)))
 }
 
 // Profiler holds the loaded programs. Its methods may be called concurrently.
@@ -91,6 +96,7 @@ type Profiler struct {
 	reports    *link.Iter
 	parks      *link.Iter
 	prepares   *link.Iter
+	forgets    *link.Iter
 	clocks     []int // perf event descriptors, one per online CPU
 	names      nameCache
 	mu         sync.Mutex // guards what follows, and the kernel's set of targets
@@ -144,6 +150,9 @@ func (p *Profiler) attach(o Options) error {
 	}
 	var err error
 	if p.prepares, err = link.AttachIter(link.IterOptions{Program: p.objects.Prepare}); err != nil {
+		return fmt.Errorf("attach the task iterator: %w", err)
+	}
+	if p.forgets, err = link.AttachIter(link.IterOptions{Program: p.objects.Forget}); err != nil {
 		return fmt.Errorf("attach the task iterator: %w", err)
 	}
 	if p.reports, err = link.AttachIter(link.IterOptions{Program: p.objects.Report}); err != nil {
@@ -210,7 +219,7 @@ func (p *Profiler) Close() error {
 	for _, l := range p.links {
 		errs = append(errs, l.Close())
 	}
-	for _, it := range []*link.Iter{p.prepares, p.reports, p.parks} {
+	for _, it := range []*link.Iter{p.prepares, p.forgets, p.reports, p.parks} {
 		if it != nil {
 			errs = append(errs, it.Close())
 		}

@@ -210,6 +210,9 @@ func closeThread(r *reported, w Window, s Slot, added MonoNs) (Thread, bool) {
 	state, since, reason := r.head.State, max(uint64(added), r.head.StartNs), r.head.Reason
 	born, exec := r.head.StartNs, r.head.Exec
 	known := r.thread != nil && Slot(r.thread.Slot) == s
+	if !known && rungState(state) == rungStateSTATE_UNKNOWN {
+		return Thread{}, false // beyond MaxThreads: nothing is known of its time
+	}
 	if known {
 		born, since, exec = r.thread.Born, r.thread.Since, r.thread.Exec
 		if rungState(r.thread.State) != rungStateSTATE_UNKNOWN {

@@ -125,8 +125,7 @@ func (p *Profiler) Remove(s Slot) error {
 	for _, w := range t.windows {
 		if w.ID != 0 {
 			_, err := p.Samples(s, w.ID)
-			strata, err2 := p.readStrata(s, w.ID)
-			errs = append(errs, err, err2, deleteAll(p.objects.Strata, strata.keys), p.Release(s, w.ID))
+			errs = append(errs, err, p.Release(s, w.ID))
 		}
 	}
 	p.mu.Lock()
@@ -137,7 +136,38 @@ func (p *Profiler) Remove(s Slot) error {
 	} else {
 		errs = append(errs, p.deleteTree(s, func(uint32) bool { return true }))
 	}
-	return errors.Join(append(errs, p.publish())...)
+	errs = append(errs, p.publish(), p.forget(s), p.dropLeft(s, 0))
+	var key rungDeadKey
+	var th rungThread
+	var dead []rungDeadKey
+	for it := p.objects.Dead.Iterate(); it.Next(&key, &th); {
+		if Slot(key.Slot) == s {
+			dead = append(dead, key)
+		}
+	}
+	return errors.Join(append(errs, deleteAll(p.objects.Dead, dead))...)
+}
+
+// dropLeft removes the intervals that ended after those of a window were read.
+func (p *Profiler) dropLeft(s Slot, id uint32) error {
+	left, err := p.readStrata(s, id)
+	if err != nil {
+		return err
+	}
+	return p.dropStrata(left)
+}
+
+// forget frees the accounts of the threads of a target that was removed.
+func (p *Profiler) forget(s Slot) error {
+	p.reporting.Lock()
+	defer p.reporting.Unlock()
+	if err := p.objects.ReportSlot.Set(uint32(s)); err != nil {
+		return fmt.Errorf("free the threads of a target: %w", err)
+	}
+	if _, err := readIter(p.forgets); err != nil {
+		return fmt.Errorf("free the threads of a target: %w", err)
+	}
+	return nil
 }
 
 // deleteTree removes those processes of a tree that match.
@@ -247,7 +277,7 @@ func (p *Profiler) Release(s Slot, id uint32) error {
 		return err
 	}
 	*w = Window{}
-	errs := []error{p.writeWindows(s, t)}
+	errs := []error{p.writeWindows(s, t), p.dropLeft(s, id)}
 	if p.armed--; p.armed == 0 {
 		errs = append(errs, p.runClocks(false))
 		p.stats.off()
