@@ -45,6 +45,7 @@ type truth struct {
 }
 
 var workloads = map[string]func(args []string) truth{
+	"hold":       hold,
 	"split":      func([]string) truth { return split(3 * time.Second) },
 	"pipe":       func(args []string) truth { return waits(args, pipeWait()) },
 	"futex":      func(args []string) truth { return waits(args, futexWait) },
