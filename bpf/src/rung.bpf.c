@@ -112,8 +112,9 @@ int prepare(struct bpf_iter__task *ctx)
 SEC("iter/task")
 int forget(struct bpf_iter__task *ctx)
 {
-	if (ctx->task)
-		forget_thread(ctx->task, report_slot);
+	struct task_struct *p = ctx->task;
+	if (p)
+		forget_thread(p, report_slot);
 	return 0;
 }
 
