@@ -32,8 +32,8 @@ type fakeStage struct {
 	starts     int
 	startFault func(ladder string, start int) string
 	// started is called when a step is about to be driven.
-	started func(ladder, step string)
-	up_     int // arms that are up
+	started  func(ladder, step string)
+	standing int // arms that are up
 }
 
 // What can go wrong in a simulated step.
@@ -58,7 +58,7 @@ func (s *fakeStage) up(_ context.Context, l *campaign.Ladder, _ string) (standin
 			return nil, &upError{errors.New(why)}
 		}
 	}
-	s.up_++
+	s.standing++
 	return &fakeArm{stage: s, ladder: *l, pid: 100}, nil
 }
 
@@ -78,11 +78,11 @@ func (a *fakeArm) gone() string {
 	return ""
 }
 
-func (a *fakeArm) down() { a.stage.up_-- }
+func (a *fakeArm) down() { a.stage.standing-- }
 
 func (a *fakeArm) drive(ctx context.Context, step campaign.Step, run, dir string) (driven, error) {
-	if a.stage.up_ != 1 {
-		return driven{}, fmt.Errorf("%d arms are up", a.stage.up_)
+	if a.stage.standing != 1 {
+		return driven{}, fmt.Errorf("%d arms are up", a.stage.standing)
 	}
 	if a.stage.started != nil {
 		a.stage.started(a.ladder.ID, step.Name())
@@ -558,7 +558,7 @@ func TestOnVoidStop(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "step 00-400 of ladder 001-a-r1 stayed void, and on_void is stop") {
 		t.Errorf("%v", err)
 	}
-	if s.up_ != 0 || s.starts != 1 {
-		t.Errorf("%d up, %d starts", s.up_, s.starts)
+	if s.standing != 0 || s.starts != 1 {
+		t.Errorf("%d up, %d starts", s.standing, s.starts)
 	}
 }

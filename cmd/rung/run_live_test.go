@@ -306,8 +306,8 @@ func TestLiveBadArms(t *testing.T) {
 		{"no program", "arms: [{name: a, command: no-such-program, address: '127.0.0.1:9'}]\n" + ladder, exitUsage, []string{"arm a: no program no-such-program"}},
 		{"no engine", "arms: [{name: a, container: {engine: no-such-engine, run: [x]}, address: '127.0.0.1:9'}]\n" + ladder, exitUsage,
 			[]string{"no container engine no-such-engine on this host"}},
-		{"no name", "arms: [{name: a, address: 'no-such-host.invalid:80'}]\n" + ladder, exitFailure,
-			[]string{"no-such-host.invalid", "no such host", "correct the arm's address"}},
+		{"no name", "arms: [{name: a, address: 'no-such-host.invalid:80', ready: {tcp: true, timeout: 3s}}]\n" + ladder, exitFailure,
+			[]string{"its arm did not start", "lookup no-such-host.invalid"}},
 		{"nobody there", "arms: [{name: a, address: '127.0.0.1:9', ready: {tcp: true, timeout: 300ms}}]\n" + ladder, exitFailure, []string{"connection refused"}},
 		{"driver's limits", "arms: [{name: a, address: '127.0.0.1:9', load: {in_flight: 5}}]\n" + ladder, exitUsage, []string{"in_flight 5", "a connection carries one request at a time"}},
 	} {

@@ -29,8 +29,13 @@ const readyEvery = 50 * time.Millisecond
 func waitReady(ctx context.Context, r campaign.Ready, address string, runs bool, gone <-chan struct{}) error {
 	var last error
 	for {
-		if last = askReady(ctx, r, address); last == nil {
+		err := askReady(ctx, r, address)
+		if err == nil {
 			return nil
+		}
+		// What the end of our own patience cut short says less than what came before.
+		if last == nil || ctx.Err() == nil {
+			last = err
 		}
 		var dns *net.DNSError
 		if runs && errors.As(last, &dns) && dns.IsNotFound {
