@@ -232,7 +232,7 @@ const (
 	DefaultRateHz   = 199
 	DefaultFactor   = 1.5
 	DefaultKneeTo   = 0.05
-	DefaultMaxSteps = 20
+	DefaultMaxSteps = 40
 )
 
 func defaultPlan() Plan {

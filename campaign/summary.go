@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/rungprof/rung/ladder"
 )
@@ -256,7 +257,7 @@ func (r Result) knee(rule ladder.KneeRule) (hz float64, atLeast bool, why string
 		case EndNotReached:
 			return v.KeepsHz, true, ""
 		}
-		return 0, false, v.String()
+		return 0, false, strings.TrimPrefix(v.String(), "no knee: ")
 	}
 	var rows []ladder.Step
 	limited := math.Inf(1)

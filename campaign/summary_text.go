@@ -174,7 +174,7 @@ func (t Table) notes() []string {
 	}
 	for _, r := range t.Rows {
 		if r.NoKnee != "" {
-			out = append(out, fmt.Sprintf("%s: no knee in a repeat: %s", r.Arm, r.NoKnee))
+			out = append(out, fmt.Sprintf("%s: a repeat has no knee: %s", r.Arm, r.NoKnee))
 		}
 		if t.MatchedHz != nil && r.CostMs == nil {
 			out = append(out, r.Arm+": no CPU figure at the matched rate")
