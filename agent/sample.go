@@ -35,8 +35,8 @@ func (a *Agent) sample(w *window, r *rungv1.StepRecord, end bpf.MonoNs, threads 
 		comms[thread.Tid] = thread.Comm
 	}
 	in := profile.Input{
-		Samples: samples, OffCPU: offCPU, Threads: threads, Stack: a.kernel.Stack, Comms: comms,
-		Process: profile.Processes(a.symbols), Kernel: a.kernel, RateHz: a.config.RateHz,
+		Samples: samples, OffCPU: offCPU, Threads: threads, Stack: a.kernel.Stack, Comms: comms, Groups: a.config.Groups,
+		Process: profile.Processes(a.symbols), Kernel: a.kernel, RateHz: a.config.Loaded.RateHz,
 		Start: time.Unix(0, r.Window.StartWallUnixNs), Length: time.Duration(end - w.spec.Start),
 	}
 	r.Wakers = profile.Wakers(in, a.commReader())
@@ -54,7 +54,7 @@ func (a *Agent) sample(w *window, r *rungv1.StepRecord, end bpf.MonoNs, threads 
 }
 
 func (a *Agent) sampling(samples []bpf.Sample, offCPU []bpf.OffCPU) *rungv1.Sampling {
-	m := &rungv1.Sampling{RateHz: a.config.RateHz, PeriodNs: uint64(time.Second) / uint64(a.config.RateHz)}
+	m := &rungv1.Sampling{RateHz: a.config.Loaded.RateHz, PeriodNs: uint64(time.Second) / uint64(a.config.Loaded.RateHz)}
 	stacks := map[uint64]bool{}
 	for _, s := range samples {
 		m.Samples += s.Count

@@ -124,7 +124,7 @@ func (a *Agent) arm(key stepKey, req *rungv1.StartStepRequest, targets []*target
 		w.target.windows = append(w.target.windows, w)
 		a.follow.Go(func() { a.run(w) })
 	}
-	a.log.Info("step armed", "run", key.run, "step", key.step, "targets", req.Targets, "at", wall(at), "expires", expires)
+	a.log.Info("step armed", "run", key.run, "step", key.step, "targets", req.Targets, "at", a.wall(at), "expires", expires)
 	return at, nil
 }
 
@@ -144,7 +144,7 @@ func (a *Agent) endStep(req *rungv1.EndStepRequest) (bpf.MonoNs, error) {
 	case s.ended:
 		return 0, status.Errorf(codes.AlreadyExists, "%v has been ended already, at %d ns", s.stepKey, s.end)
 	case s.closing || now() >= s.end:
-		return 0, status.Errorf(codes.FailedPrecondition, "%v has expired at %s: its window is closed", s.stepKey, wall(s.end))
+		return 0, status.Errorf(codes.FailedPrecondition, "%v has expired at %s: its window is closed", s.stepKey, a.wall(s.end))
 	}
 	end := bpf.MonoNs(req.AtMonoNs)
 	if end == 0 {
