@@ -2,7 +2,6 @@ package agent
 
 import (
 	"bytes"
-	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -12,7 +11,6 @@ import (
 	rungv1 "github.com/rungprof/rung/api/rung/v1"
 
 	"github.com/rungprof/rung/agent/profile"
-	"github.com/rungprof/rung/agent/symbol"
 	"github.com/rungprof/rung/bpf"
 )
 
@@ -92,19 +90,5 @@ func (a *Agent) commReader() func(tgid, tid uint32) (string, bool) {
 			return "", false
 		}
 		return *comm, true
-	}
-}
-
-// remember reads the mappings of the target's processes, so that addresses of
-// those that exit within the window can be named all the same.
-func (a *Agent) remember(t Target) {
-	pids, err := a.processes(t)
-	if err != nil {
-		return // the window tells that the target is gone
-	}
-	for _, pid := range pids {
-		if _, err := a.symbols.Process(uint32(pid)); errors.Is(err, symbol.ErrClosed) {
-			return
-		}
 	}
 }
