@@ -111,6 +111,7 @@ type Agent struct {
 	host    *rungv1.Host
 	symbols *symbol.Symbolizer
 	bootID  string
+	began   bpf.MonoNs
 	log     *slog.Logger
 	// wallAheadNs is how far the wall clock is ahead of CLOCK_MONOTONIC.
 	wallAheadNs func() int64
@@ -153,7 +154,7 @@ func New(config Config, kernel Kernel) (*Agent, error) {
 		return nil, err
 	}
 	a := &Agent{
-		config: config, kernel: kernel, roots: roots, bootID: bootID, log: config.Log,
+		config: config, kernel: kernel, roots: roots, bootID: bootID, began: now(), log: config.Log,
 		host:    readHost(config.Proc, config.Sys, roots.Mode()),
 		symbols: symbol.New(symbol.Options{ProcRoot: config.Proc}),
 		steps:   map[stepKey]*step{},

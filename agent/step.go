@@ -179,7 +179,8 @@ func late(edge bpf.MonoNs) uint64 {
 
 // unknown is the error for a step that is not here.
 func (a *Agent) unknown(key stepKey) error {
-	return status.Errorf(codes.NotFound, "no %v here: never started, or dropped (the last %d finished steps are kept)", key, keptSteps)
+	return status.Errorf(codes.NotFound, "unknown %v: this agent, which runs since %s, was restarted in it, or it was never started, or dropped (the last %d finished steps are kept)",
+		key, a.wall(a.began), keptSteps)
 }
 
 // finish counts a drained window, and keeps the step if it was the last one.

@@ -73,7 +73,7 @@ func TestRefusals(t *testing.T) {
 	wants(t, start(func(q *rungv1.StartStepRequest) { q.AtMonoNs += uint64(2 * time.Hour) }), codes.OutOfRange, "ahead")
 	wants(t, start(func(q *rungv1.StartStepRequest) { q.AtMonoNs -= uint64(12 * time.Second) }), codes.OutOfRange, "back")
 	wants(t, start(func(q *rungv1.StartStepRequest) { q.ExpiresAfterNs = uint64(48 * time.Hour) }), codes.InvalidArgument, "longer than")
-	wants(t, r.end("a", "1", 0), codes.NotFound, `no step "1" of run "a" here`)
+	wants(t, r.end("a", "1", 0), codes.NotFound, `unknown step "1" of run "a": this agent, which runs since `)
 	_, err := r.get("a", "1")
 	wants(t, err, codes.NotFound, "never started, or dropped")
 
