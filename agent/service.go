@@ -77,7 +77,7 @@ func (a *Agent) await(ctx context.Context, key stepKey) (*step, error) {
 	var open bool
 	var expiry string
 	if s != nil {
-		open, expiry = !s.ended && !s.closing && now() < s.end, wall(s.end)
+		open, expiry = !s.ended && !s.closing && now() < s.end, a.wall(s.end)
 	}
 	a.mu.Unlock()
 	if s == nil {

@@ -89,13 +89,14 @@ func (a *Agent) drop(w *window) error {
 func (a *Agent) run(w *window) {
 	defer a.finish(w)
 	defer w.close()
+	remembered := a.remember(w)
+	defer remembered()
 	first, err := a.readEdge(w, w.step.at)
 	if err != nil {
 		a.abandon(w)
 		return
 	}
 	parked := a.park(w)
-	a.remember(w.target.Target)
 	end, err := a.awaitEnd(w)
 	if err != nil {
 		a.abandon(w)
@@ -106,6 +107,7 @@ func (a *Agent) run(w *window) {
 		a.abandon(w)
 		return
 	}
+	remembered()
 	w.result = a.drain(w, end, first, last, parked)
 	a.log.Info("window drained", "run", w.step.run, "step", w.step.step, "target", w.target.Name,
 		"threads", len(w.result.record.Threads), "samples", w.result.record.GetSampling().GetSamples(), "void", w.result.record.VoidReason)

@@ -114,6 +114,7 @@ type Input struct {
 	Threads []bpf.Thread                        // the account, for off-CPU totals
 	Stack   func(hash uint64) (bpf.Stack, bool) // such as (*bpf.Profiler).Stack
 	Comms   map[uint32]string                   // thread name by tid
+	Groups  *attribution.Grouper                // of threads; nil folds the digits of names
 	Process func(pid uint32) (Process, error)   // asked once per process
 	Kernel  symbol.KernelNamer                  // nil: kernel functions stay unnamed
 	RateHz  uint32                              // sampling rate, >= 1
@@ -262,7 +263,7 @@ func (b *builder) labelThread(sample *profile.Sample, tid uint32) {
 	if comm, ok := b.in.Comms[tid]; ok {
 		comm = symbol.Printable(comm)
 		sample.Label[LabelThread] = []string{comm}
-		sample.Label[LabelThreadGroup] = []string{attribution.ThreadGroup(comm)}
+		sample.Label[LabelThreadGroup] = []string{b.in.Groups.Group(comm, tid)}
 	}
 }
 

@@ -24,10 +24,12 @@ type agentOptions struct {
 	listen  string
 	targets []string
 	rateHz  uint32
+	limits  limitOptions
+	groups  []string
 }
 
 func newAgentCommand() *cobra.Command {
-	options := agentOptions{}
+	options := agentOptions{limits: defaultLimits()}
 	cmd := &cobra.Command{
 		Use:   "agent --target NAME=cgroup:/path [--target …]",
 		Short: "Measure targets of this host over windows that a load driver opens",
@@ -60,12 +62,24 @@ is missing. Stops cleanly at SIGTERM and SIGINT.`,
 		"target to measure, as NAME=cgroup:/path or NAME=pid:N; may be repeated, up to 64 times")
 	cmd.Flags().Uint32Var(&options.rateHz, "rate", agent.DefaultRateHz,
 		"on-CPU samples per second of CPU time, 1 to 9999; each costs the target about 3 µs")
+	addGroupFlag(cmd.Flags(), &options.groups)
+	options.limits.addTo(cmd.Flags())
 	return cmd
 }
 
 // runAgent serves until the context ends, and says on stderr when it is ready.
 func runAgent(ctx context.Context, options agentOptions, stderr io.Writer) error {
-	config := agent.Config{RateHz: options.rateHz, Log: slog.New(slog.NewTextHandler(stderr, nil))}
+	if err := options.limits.Validate(); err != nil {
+		return exitError{exitUsage, err}
+	}
+	groups, err := threadGroups(options.groups, nil)
+	if err != nil {
+		return exitError{exitUsage, err}
+	}
+	config := agent.Config{
+		Loaded: options.limits.kernel(options.rateHz), MaxThreads: options.limits.maxThreads, Groups: groups,
+		Log: slog.New(slog.NewTextHandler(stderr, nil)),
+	}
 	for _, text := range options.targets {
 		target, err := agent.ParseTarget(text)
 		if err != nil {
@@ -82,7 +96,7 @@ func runAgent(ctx context.Context, options agentOptions, stderr io.Writer) error
 	}
 	defer listener.Close()
 
-	kernel, err := bpf.Load(bpf.Options{RateHz: options.rateHz})
+	kernel, err := bpf.Load(config.Loaded)
 	if err != nil {
 		var missing *bpf.MissingError
 		if errors.As(err, &missing) {

@@ -36,6 +36,8 @@ type demoOptions struct {
 	Connections int `json:"connections,omitempty"`
 	CodecPasses int `json:"codecPasses,omitempty"`
 	PlantNs     int `json:"plantNs,omitempty"`
+	// Groups of threads, NAME=REGEXP; the rest is folded.
+	Groups []string `json:"groups,omitempty"`
 
 	Output string `json:"-"`
 	JSON   bool   `json:"-"`
@@ -111,6 +113,7 @@ not change this. 1: a step is void or a part is missing (the output says which).
 	f.StringVar(&o.OnVoid, "on-void", o.OnVoid, "after a void step: continue (a dead arm is started again) or stop")
 	f.IntVar(&o.CodecPasses, "codec-passes", 0, "decode and encode each body this many times, 1 to 64 (a check that the codec layer is true); 0: the arm's default, once")
 	f.IntVar(&o.PlantNs, "plant-ns", 0, "burn this many ns per request in a function outside all rules, up to 10000000 (a check that it lands in other)")
+	addGroupFlag(f, &o.Groups)
 	f.StringVar(&o.Output, "output", "", "directory to make for the run; it must not hold anything (default rung-demo-YYYYMMDD-HHMMSS here)")
 	f.BoolVar(&o.JSON, "json", false, "print the report as JSON instead of text")
 	return cmd
@@ -164,6 +167,9 @@ func (o demoOptions) Validate() error {
 	}
 	if o.OnVoid != onVoidContinue && o.OnVoid != onVoidStop {
 		return fmt.Errorf("--on-void %q: give continue or stop", o.OnVoid)
+	}
+	if _, err := threadGroups(o.Groups, nil); err != nil {
+		return err
 	}
 	for _, limit := range []struct {
 		flag            string

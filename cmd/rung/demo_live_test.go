@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -104,14 +103,13 @@ func (d *liveDemo) exit(code int) string {
 		if mount == "" {
 			continue
 		}
-		if _, err := os.Stat(filepath.Join(mount, d.cgroup())); !errors.Is(err, os.ErrNotExist) {
-			d.t.Errorf("cgroup %s is left in %s: %v", d.cgroup(), mount, err)
+		left, err := filepath.Glob(filepath.Join(mount, fmt.Sprintf("%s%d-*", demoCgroupPrefix, d.cmd.Process.Pid)))
+		if err != nil || len(left) > 0 {
+			d.t.Errorf("cgroups are left: %q, %v", left, err)
 		}
 	}
 	return stderr
 }
-
-func (d *liveDemo) cgroup() string { return fmt.Sprintf("%s%d", demoCgroupPrefix, d.cmd.Process.Pid) }
 
 // kill ends the child that runs the given subcommand.
 func (d *liveDemo) kill(subcommand string) {
@@ -250,4 +248,36 @@ func TestLiveDemoInterrupted(t *testing.T) {
 	if took := time.Since(began); took > 15*time.Second {
 		t.Errorf("took %v to end", took)
 	}
+}
+
+// TestLiveDemoKilled: what a demo leaves that had no time to clean up is taken
+// away by the next one.
+func TestLiveDemoKilled(t *testing.T) {
+	d := startDemo(t, "grpc-unary")
+	d.until("step 1 of 2")
+	if err := d.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for line := range d.lines {
+		d.seen = append(d.seen, line)
+	}
+	d.cmd.Wait()
+	roots, err := cgroup.Detect("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := filepath.Join(roots.V2, fmt.Sprintf("%s%d-*", demoCgroupPrefix, d.cmd.Process.Pid))
+	left, err := filepath.Glob(form)
+	if err != nil || len(left) != 1 {
+		t.Fatalf("a demo that was killed has the cgroups %q, %v", left, err)
+	}
+	next := startDemo(t, "grpc-unary")
+	next.until("removed cgroup " + filepath.Base(left[0]))
+	if still, err := filepath.Glob(form); err != nil || len(still) > 0 {
+		t.Errorf("left: %q, %v", still, err)
+	}
+	if err := next.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	next.exit(exitFailure)
 }
