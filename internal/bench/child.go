@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rungprof/rung/bpf"
 )
 
 // This program is also its workloads: a child of its own with a task in the
@@ -165,4 +167,14 @@ func (b *bench) sleep(d time.Duration) error {
 	case <-b.ctx.Done():
 		return b.ctx.Err()
 	}
+}
+
+// sleepUntil waits until an instant has passed.
+func (b *bench) sleepUntil(at bpf.MonoNs) error {
+	for now := bpf.Now(); now <= at; now = bpf.Now() {
+		if err := b.sleep(time.Duration(at-now) + time.Microsecond); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -52,7 +52,7 @@ func (p population) sampled(rng *rand.Rand, budget uint32) []bpf.OffCPU {
 	return out
 }
 
-var sleepReason = bpf.SyscallReason(sysClockNanosleep, bpf.ObjectNone, false)
+var sleepReason = bpf.SyscallReason(sysClockNanosleep, bpf.ObjectNone, true)
 
 // shares are the true ones.
 func (p population) shares() (shares [len(placeFuncs)]float64, totalNs uint64) {

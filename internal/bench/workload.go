@@ -119,19 +119,29 @@ func places(args []string, _ *bufio.Reader) any {
 	return log
 }
 
-// parked makes args[0] threads that wait until the end of the process.
+// parked makes args[0] threads that wait until the end of the process, or, with
+// a period in args[1] above 0, wake that often, spread over it.
 func parked(args []string, in *bufio.Reader) any {
 	n, _ := strconv.Atoi(args[0])
+	period, _ := time.ParseDuration(args[1])
 	setMaxThreads(n + 100)
 	ready := make(chan struct{})
-	for range n {
+	for i := range n {
 		go func() {
 			runtime.LockOSThread()
 			ready <- struct{}{}
-			var word uint32
-			const futexWaitPrivate = 128
+			if period == 0 {
+				var word uint32
+				const futexWaitPrivate = 128
+				for {
+					unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&word)), futexWaitPrivate, 0, 0, 0, 0)
+				}
+			}
+			// System calls that the runtime sees: it has two processors for all.
+			ts := unix.NsecToTimespec(int64(period) * int64(i) / int64(n))
 			for {
-				unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&word)), futexWaitPrivate, 0, 0, 0, 0)
+				unix.Syscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, 0, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
+				ts = unix.NsecToTimespec(int64(period))
 			}
 		}()
 		<-ready
