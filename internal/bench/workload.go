@@ -74,7 +74,7 @@ func bursty() chooser {
 		case 0: // requests
 			return choose(rng, 0.6, 0.3, 0.1), lognormal(rng, 60*time.Microsecond, 0.9)
 		case 1: // many short waits at one place
-			return 3 + choose(rng, 0.9, 0.1), lognormal(rng, 20*time.Microsecond, 0.3)
+			return 3 + choose(rng, 0.9, 0.1), lognormal(rng, 50*time.Microsecond, 0.3)
 		default: // few long ones
 			return 4 + choose(rng, 0.5, 0.5), lognormal(rng, 300*time.Microsecond, 1.0)
 		}
@@ -169,7 +169,7 @@ func sleeps(args []string, _ *bufio.Reader) any {
 	wall, cpu := clockNs(unix.CLOCK_MONOTONIC), clockNs(unix.CLOCK_THREAD_CPUTIME_ID)
 	for range n {
 		placeA(d)
-		sink = work(sink, 20_000)
+		sink = work(sink, 200_000)
 	}
 	return slept{clockNs(unix.CLOCK_MONOTONIC) - wall, clockNs(unix.CLOCK_THREAD_CPUTIME_ID) - cpu, n}
 }
