@@ -12,6 +12,7 @@ import (
 type state struct {
 	name  string
 	enter func() (leave func() error, err error)
+	warm  int // slices before it is measured, beside the first
 }
 
 // comparison is what the loop's turns cost in each state, by rounds: a round
@@ -35,14 +36,14 @@ func (b *bench) compare(l *loopChild, states []state, rounds, slicesEach int) (c
 				return out, fmt.Errorf("%s: %w", states[i].name, err)
 			}
 			// The first slice warms up what the other state left cold.
-			s, err := l.slices(slicesEach + 1)
+			s, err := l.slices(1 + states[i].warm + slicesEach)
 			if err2 := leave(); err == nil {
 				err = err2
 			}
 			if err != nil {
 				return out, fmt.Errorf("%s: %w", states[i].name, err)
 			}
-			sums[i] += medianOf(s[1:]) / 2
+			sums[i] += medianOf(s[len(s)-slicesEach:]) / 2
 			if err := b.ctx.Err(); err != nil {
 				return out, err
 			}
@@ -55,7 +56,7 @@ func (b *bench) compare(l *loopChild, states []state, rounds, slicesEach int) (c
 func medianOf(all []slice) float64 {
 	var each []float64
 	for _, s := range all {
-		each = append(each, s.perTurn())
+		each = append(each, s.cost())
 	}
 	slices.Sort(each)
 	return quantile(each, 0.5)

@@ -25,6 +25,7 @@ func (b *bench) loss() error {
 		return err
 	}
 	defer l.kill()
+	l.turns = 5_000 // half a second: between slices the pair waits, uncounted by itself
 	w, err := watch(l.pid, bpf.DefaultStackBudget)
 	if err != nil {
 		return err
@@ -43,15 +44,14 @@ func (b *bench) loss() error {
 		return err
 	}
 	done := make(chan error, 1)
-	var own, runs int64
+	var own int64
 	go func() { // within the windows, so that its switches are theirs
 		err := b.sleepUntil(at(0) + bpf.MonoNs(20*time.Millisecond))
-		for err == nil && bpf.Now()+bpf.MonoNs(500*time.Millisecond) < at(windows) {
+		for err == nil && bpf.Now()+bpf.MonoNs(2*time.Second) < at(windows) {
 			var s []slice
 			s, err = l.slices(1)
 			for _, each := range s {
 				own += each.Switches
-				runs++
 			}
 		}
 		done <- err

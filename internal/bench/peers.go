@@ -142,7 +142,7 @@ func (b *bench) peerCosts(dir string) error {
 		if err := r.stop(); err != nil {
 			return err
 		}
-		states = append(states, state{p.name, func() (func() error, error) {
+		states = append(states, state{name: p.name, enter: func() (func() error, error) {
 			r, err := b.startPeer(p, l.pid, dir)
 			if err != nil {
 				return nil, err

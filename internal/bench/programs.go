@@ -179,7 +179,7 @@ func (b *bench) programRound(what string, yardsticksFirst bool) (r programRound,
 	if err := w.Arm(w.slot, bpf.Window{ID: 1, Start: start, BlockNs: uint64(100 * time.Millisecond)}); err != nil {
 		return r, err
 	}
-	if _, err := l.slices(4); err != nil { // past the first draws, which take all stacks
+	if _, err := l.slices(afterFirstDraws); err != nil {
 		return r, err
 	}
 	before, err := programTimes(y, w)

@@ -9,6 +9,32 @@ import (
 	"strings"
 )
 
+// A population is kept as text, a line per interval: the place and its ns.
+
+func (p population) text() []byte {
+	var out []byte
+	for _, i := range p {
+		out = fmt.Appendf(out, "%s %d\n", placeName(i.Place), i.Ns)
+	}
+	return out
+}
+
+func parsePopulation(text string) (population, error) {
+	var p population
+	for line := range strings.Lines(text) {
+		var name string
+		var i interval
+		if _, err := fmt.Sscanf(line, "%s %d\n", &name, &i.Ns); err != nil || len(name) != 1 {
+			return nil, fmt.Errorf("line %d, %q: want a place and nanoseconds", len(p)+1, line)
+		}
+		if i.Place = int(name[0] - 'A'); i.Place < 0 || i.Place >= len(placeFuncs) {
+			return nil, fmt.Errorf("line %d: place %q: want A to %s", len(p)+1, name, placeName(len(placeFuncs)-1))
+		}
+		p = append(p, i)
+	}
+	return p, nil
+}
+
 // record lets a workload log a population.
 func record(kind string, n int, seed uint64) (population, error) {
 	c, err := startChild(nil, "places", kind, strconv.Itoa(n), strconv.FormatUint(seed, 10))
