@@ -32,11 +32,11 @@ func stateColumn(s bpf.State) (name string, column int) {
 
 // drawnStack sums the draws of one stratum that shared their named frames.
 type drawnStack struct {
-	locs            []*profile.Location
-	ns              int64
-	draws           uint64
-	weight, squares float64
-	largest         uint64 // weight of the largest draw
+	locs    []*profile.Location
+	ns      int64
+	draws   uint64
+	squares float64
+	largest uint64 // weight of the largest draw
 }
 
 // addOffCPU makes samples of off-CPU time: each stratum's adds up to its exact
@@ -86,7 +86,6 @@ func (b *builder) drawnStacks(s *stratum, calls map[uint64]int32) []*drawnStack 
 		}
 		d.ns += s.ns[i]
 		d.draws += row.Samples
-		d.weight += float64(row.WeightNs)
 		d.squares += row.SquaresNs2
 		d.largest = max(d.largest, row.LargestNs)
 	}
@@ -148,8 +147,8 @@ func (b *builder) offCPUSample(s *stratum, d *drawnStack) *profile.Sample {
 	}
 	number(LabelDraws, "count", float64(d.draws))
 	if d.draws > 0 {
-		number(LabelStderr, "nanoseconds", s.standardError(d.weight, d.squares))
-		number(LabelSpread, "nanoseconds", s.scale()*math.Sqrt(d.squares))
+		number(LabelStderr, "nanoseconds", s.standardError(d.ns, d.squares))
+		number(LabelSpread, "nanoseconds", s.spread(d.squares))
 		number(LabelLargest, "nanoseconds", s.scale()*float64(d.largest))
 	}
 	return sample

@@ -126,19 +126,20 @@ func frameNames(s *profile.Sample) string {
 	return strings.Join(names, " ")
 }
 
-// The standard error is that of the linearised ratio, and 0 for exact strata.
+// The standard error is that of the linearised ratio, and 0 for exact strata. Here
+// the draws stand for half of the total: what they missed doubles it.
 func TestStandardError(t *testing.T) {
 	s := newStratum(stratumKey{}, 2_000_000, []bpf.OffCPU{
 		{StackHash: 1, WeightNs: 750_000, SquaresNs2: 9e9}, {StackHash: 2, WeightNs: 250_000, SquaresNs2: 16e9},
 	})
-	want := 2_000_000 * math.Sqrt(0.25*0.25*9e9+0.75*0.75*16e9) / 1e6
-	if got := s.standardError(750_000, 9e9); math.Abs(got-want) > 1e-6*want {
+	want := 2 * 2_000_000 * math.Sqrt(0.25*0.25*9e9+0.75*0.75*16e9) / 1e6
+	if got := s.standardError(1_500_000, 9e9); math.Abs(got-want) > 1e-6*want {
 		t.Errorf("standard error %f, want %f", got, want)
 	}
-	if a, b := s.standardError(750_000, 9e9), s.standardError(250_000, 16e9); math.Abs(a-b) > 1e-6 {
+	if a, b := s.standardError(1_500_000, 9e9), s.standardError(500_000, 16e9); math.Abs(a-b) > 1e-6 {
 		t.Errorf("two parts of one whole have errors %f and %f", a, b)
 	}
-	if got := s.standardError(1_000_000, 25e9); got != 0 {
+	if got := s.standardError(2_000_000, 25e9); got != 0 {
 		t.Errorf("the whole has an error of %f", got)
 	}
 }
