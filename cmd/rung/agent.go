@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -69,6 +71,11 @@ is missing. Stops cleanly at SIGTERM and SIGINT.`,
 
 // runAgent serves until the context ends, and says on stderr when it is ready.
 func runAgent(ctx context.Context, options agentOptions, stderr io.Writer) error {
+	if os.Getenv("GOGC") == "" {
+		// An agent rests between windows, and lives on the node of its target: memory
+		// is dearer than the time of its collector.
+		debug.SetGCPercent(20)
+	}
 	if err := options.limits.Validate(); err != nil {
 		return exitError{exitUsage, err}
 	}
