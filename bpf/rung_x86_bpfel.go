@@ -252,10 +252,12 @@ const (
 	rungVarCgroupCount    = "cgroup_count"
 	rungVarCounterType    = "counter_type"
 	rungVarGeneration     = "generation"
+	rungVarOutside        = "outside"
 	rungVarReportHeadType = "report_head_type"
 	rungVarReportSlot     = "report_slot"
 	rungVarStackBudget    = "stack_budget"
 	rungVarStateType      = "state_type"
+	rungVarTreeBits       = "tree_bits"
 	rungVarTreeCount      = "tree_count"
 )
 
@@ -339,10 +341,12 @@ type rungVariableSpecs struct {
 	CgroupCount    *ebpf.VariableSpec `ebpf:"cgroup_count"`
 	CounterType    *ebpf.VariableSpec `ebpf:"counter_type"`
 	Generation     *ebpf.VariableSpec `ebpf:"generation"`
+	Outside        *ebpf.VariableSpec `ebpf:"outside"`
 	ReportHeadType *ebpf.VariableSpec `ebpf:"report_head_type"`
 	ReportSlot     *ebpf.VariableSpec `ebpf:"report_slot"`
 	StackBudget    *ebpf.VariableSpec `ebpf:"stack_budget"`
 	StateType      *ebpf.VariableSpec `ebpf:"state_type"`
+	TreeBits       *ebpf.VariableSpec `ebpf:"tree_bits"`
 	TreeCount      *ebpf.VariableSpec `ebpf:"tree_count"`
 }
 
@@ -404,10 +408,12 @@ type rungVariables struct {
 	CgroupCount    *ebpf.Variable `ebpf:"cgroup_count"`
 	CounterType    *ebpf.Variable `ebpf:"counter_type"`
 	Generation     *ebpf.Variable `ebpf:"generation"`
+	Outside        *ebpf.Variable `ebpf:"outside"`
 	ReportHeadType *ebpf.Variable `ebpf:"report_head_type"`
 	ReportSlot     *ebpf.Variable `ebpf:"report_slot"`
 	StackBudget    *ebpf.Variable `ebpf:"stack_budget"`
 	StateType      *ebpf.Variable `ebpf:"state_type"`
+	TreeBits       *ebpf.Variable `ebpf:"tree_bits"`
 	TreeCount      *ebpf.Variable `ebpf:"tree_count"`
 }
 
