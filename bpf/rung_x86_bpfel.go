@@ -252,6 +252,7 @@ const (
 	rungVarCgroupCount    = "cgroup_count"
 	rungVarCounterType    = "counter_type"
 	rungVarGeneration     = "generation"
+	rungVarNoSlot         = "no_slot"
 	rungVarOutside        = "outside"
 	rungVarReportHeadType = "report_head_type"
 	rungVarReportSlot     = "report_slot"
@@ -341,6 +342,7 @@ type rungVariableSpecs struct {
 	CgroupCount    *ebpf.VariableSpec `ebpf:"cgroup_count"`
 	CounterType    *ebpf.VariableSpec `ebpf:"counter_type"`
 	Generation     *ebpf.VariableSpec `ebpf:"generation"`
+	NoSlot         *ebpf.VariableSpec `ebpf:"no_slot"`
 	Outside        *ebpf.VariableSpec `ebpf:"outside"`
 	ReportHeadType *ebpf.VariableSpec `ebpf:"report_head_type"`
 	ReportSlot     *ebpf.VariableSpec `ebpf:"report_slot"`
@@ -408,6 +410,7 @@ type rungVariables struct {
 	CgroupCount    *ebpf.Variable `ebpf:"cgroup_count"`
 	CounterType    *ebpf.Variable `ebpf:"counter_type"`
 	Generation     *ebpf.Variable `ebpf:"generation"`
+	NoSlot         *ebpf.Variable `ebpf:"no_slot"`
 	Outside        *ebpf.Variable `ebpf:"outside"`
 	ReportHeadType *ebpf.Variable `ebpf:"report_head_type"`
 	ReportSlot     *ebpf.Variable `ebpf:"report_slot"`

@@ -120,23 +120,26 @@ static __always_inline bool may_be_in_tree(u32 tgid)
 	return *(volatile u64 *)&tree_bits[(tgid & (TREE_BITS - 1)) / 64] >> (tgid & 63) & 1;
 }
 
+/* 0, but not known to be: to the verifier, who follows a program once more for each
+ * value that it can tell apart, all answers of slot_of are one. */
+volatile u32 no_slot = 0;
+
 static __always_inline u32 slot_of(struct task_struct *p)
 {
 	if (!p->pid)
-		return 0; /* a CPU's idle thread */
+		return no_slot; /* a CPU's idle thread */
 	if (tree_count) {
 		u32 tgid = p->tgid, *slot;
 		if (may_be_in_tree(tgid) && (slot = bpf_map_lookup_elem(&trees, &tgid)))
 			return *slot;
 	}
 	if (!cgroup_count)
-		return 0;
+		return no_slot;
 	u64 id = p->cgroups->dfl_cgrp->kn->id;
 	u32 now = generation;
 	u64 *cell = &outside[id & (OUTSIDE_CELLS - 1)], word = OUTSIDE_WORD(id, now);
-	bool fits = !(id >> 44);
-	if (fits && *(volatile u64 *)cell == word)
-		return 0;
+	if (*(volatile u64 *)cell == word)
+		return no_slot;
 	struct memo *known = bpf_map_lookup_elem(&memos, &id);
 	struct memo found = { .generation = now };
 	if (known && known->generation == now) {
@@ -145,7 +148,7 @@ static __always_inline u32 slot_of(struct task_struct *p)
 		found.slot = walk_cgroup(p);
 		bpf_map_update_elem(&memos, &id, &found, BPF_ANY);
 	}
-	if (fits && !found.slot)
+	if (!found.slot)
 		*(volatile u64 *)cell = word;
 	return found.slot;
 }
