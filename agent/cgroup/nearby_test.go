@@ -22,7 +22,7 @@ func TestNearby(t *testing.T) {
 	}
 	r := Roots{Mounts: Mounts{V2: root}}
 	for group, want := range map[string][]string{
-		"/system.slice/webb.service":   {"/system.slice/web.service", "/system.slice/db.service"},
+		"/system.slice/webb.service":  {"/system.slice/web.service", "/system.slice/db.service"},
 		"/system.slice/web":           {"/system.slice/web.socket", "/system.slice/web.service"},
 		"/system.slcie/web.service":   {"/system.slice"},
 		"/Kubepods/pod1":              {"/kubepods"},
