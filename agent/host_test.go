@@ -83,7 +83,7 @@ func FuzzParseSchedstat(f *testing.F) {
 	f.Add("0 0 0\n")
 	f.Add("1 2\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		if stat, err := ParseSchedstat(strings.NewReader(text)); err != nil && stat != (Schedstat{}) {
+		if stat, err := parseSchedstat([]byte(text)); err != nil && stat != (Schedstat{}) {
 			t.Errorf("both an error and %+v", stat)
 		}
 	})

@@ -108,7 +108,7 @@ func (a *Agent) recordConfig() *rungv1.Config {
 		StackBudget: int64(cmp.Or(o.StackBudget, bpf.DefaultStackBudget)),
 		MaxStacks:   cmp.Or(o.MaxStacks, bpf.DefaultMaxStacks), MaxStrata: cmp.Or(o.MaxStrata, bpf.DefaultMaxStrata),
 		MaxSamples: cmp.Or(o.MaxSamples, bpf.DefaultMaxSamples), MaxEnded: cmp.Or(o.MaxEnded, bpf.DefaultMaxEnded),
-		MaxThreads:   uint32(a.config.MaxThreads),
+		MaxAccounts: cmp.Or(o.MaxThreads, bpf.DefaultMaxThreads), MaxThreads: uint32(a.config.MaxThreads),
 		ThreadGroups: a.config.Groups.Rules(), SingleThreads: a.config.Groups.Single(),
 	}
 }

@@ -117,10 +117,10 @@ func (g *Grouper) Group(comm string, tid uint32) string {
 	return ThreadGroup(comm)
 }
 
-// Single: each thread is a group of its own.
+// Single tells whether each thread is a group of its own.
 func (g *Grouper) Single() bool { return g != nil && g.single }
 
-// Folds: there are no rules, every name is folded.
+// Folds tells whether there are no rules, so that every name is folded.
 func (g *Grouper) Folds() bool { return g == nil || !g.single && len(g.rules) == 0 }
 
 // Rules gives the rules in the form that [NewGrouper] reads.

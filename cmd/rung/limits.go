@@ -68,5 +68,6 @@ func (o limitOptions) kernel(rateHz uint32) bpf.Options {
 	return bpf.Options{
 		RateHz: rateHz, StackBudget: budget, MaxStacks: uint32(o.maxStacks), MaxStrata: uint32(o.maxStrata),
 		MaxSamples: uint32(o.maxSamples), MaxEnded: uint32(o.maxEnd),
+		MaxThreads: uint32(max(o.maxThreads, bpf.DefaultMaxThreads)), // the record's bound is no reason to lose an account
 	}
 }

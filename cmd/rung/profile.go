@@ -91,7 +91,8 @@ such target, or this host lacks a requirement ('rung check' lists them).`,
 	f.SetInterspersed(false) // flags after the command's name are the command's
 	f.IntVar(&o.pid, "pid", 0, "process to measure, with all its descendants")
 	f.StringVar(&o.cgroup, "cgroup", "", "cgroup to measure, with all below it: its path below the root of the v2 hierarchy")
-	f.DurationVar(&o.duration, "duration", o.duration, "length of the window, 10ms to 24h; for a command: until it exits, unless given")
+	f.DurationVar(&o.duration, "duration", o.duration, "length of the window, 10ms to 24h")
+	f.Lookup("duration").DefValue += ", of a command until it exits"
 	f.IntVar(&o.rateHz, "rate", o.rateHz, "on-CPU samples per second of CPU time, 1 to 9999; each costs the target about 3 µs")
 	f.StringVar(&o.threads, "threads", o.threads, "rows of the account: groups (threads of one name, digits folded to *, or of one --group) or single (each thread)")
 	addGroupFlag(f, &o.groups)
