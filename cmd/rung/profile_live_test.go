@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,14 +40,14 @@ func runLiveProfileWhile(ctx context.Context, t *testing.T, measuring func(), ar
 	if err := missingError(thisHost().requirements()); err != nil {
 		t.Skipf("a profile needs what this host lacks: %v", err)
 	}
-	var stdout, stderr bytes.Buffer
-	watch := &armedWriter{w: &stderr, armed: measuring}
+	var stdout bytes.Buffer
+	watch := &armedWriter{armed: measuring}
 	output := filepath.Join(t.TempDir(), "out")
 	root := newRootCommand()
 	root.SetIn(strings.NewReader(""))
 	p := liveProfile{}
 	p.code = execute(ctx, root, append([]string{"profile", "--json", "--top", "0", "--output", output}, args...), &stdout, watch)
-	p.stderr = stderr.String()
+	p.stderr = watch.w.String()
 	if err := json.Unmarshal(stdout.Bytes(), &p.profileResult); err != nil {
 		t.Fatalf("exit %d, %v; stderr:\n%s", p.code, err, p.stderr)
 	}
@@ -66,9 +65,10 @@ func runLiveProfileWhile(ctx context.Context, t *testing.T, measuring func(), ar
 	return p
 }
 
-// armedWriter calls armed at the line that says that the window is.
+// armedWriter calls armed at the line that says that the window is. The command
+// writes to it too.
 type armedWriter struct {
-	w     io.Writer
+	w     lockedBuffer
 	armed func()
 }
 
