@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -177,15 +178,12 @@ func (b *bench) startLoop(dirs []string, rate int) (*loopChild, error) {
 	}
 	l := &loopChild{child: c, turns: max(100, rate/2*30/1000)}
 	var first slice
-	if err := c.say("go"); err == nil {
-		err = c.hear(&first)
-	}
-	if err != nil {
-		return nil, err
+	if err := errors.Join(c.say("go"), c.hear(&first)); err != nil {
+		return nil, errors.Join(err, c.kill())
 	}
 	s, err := l.slices(10)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, c.kill())
 	}
 	var cpuNs, switches int64
 	for _, each := range s {

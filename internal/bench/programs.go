@@ -80,10 +80,10 @@ func programTimes(y *yardsticks, w *watcher) (map[string]ran, error) {
 
 // programRound is one measurement of all programs beside each other.
 type programRound struct {
-	perSwitch, sampled float64 // Rung, per switch of the target: all programs, and without the first draws
-	empty, full        float64 // per run of a yardstick at a switch
-	onSwitch           float64 // per run of Rung's program at a switch
-	three, emptyThree  float64 // at a switch, waking and wakeup together
+	perSwitch         float64 // Rung, per switch of the target: all programs
+	empty, full       float64 // per run of a yardstick at a switch
+	onSwitch          float64 // per run of Rung's program at a switch
+	three, emptyThree float64 // at a switch, waking and wakeup together
 }
 
 // programs measures Rung's programs on a loop that is the target, and on one
