@@ -75,6 +75,9 @@ func (c Config) Validate() error {
 		if err := target.Validate(); err != nil {
 			return err
 		}
+		if target.Pid != 0 && c.Loaded.Clock == bpf.ClockPerCgroup {
+			return fmt.Errorf("target %s is a process tree, which a sampling clock per cgroup does not know: name its cgroup, or take the clock cpu", target.Name)
+		}
 		for _, other := range c.Targets[:i] {
 			if err := disjoint(other, target); err != nil {
 				return err

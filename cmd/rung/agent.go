@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rungprof/rung/agent"
+	"github.com/rungprof/rung/agent/cgroup"
 	"github.com/rungprof/rung/bpf"
 )
 
@@ -28,6 +29,7 @@ type agentOptions struct {
 	rateHz  uint32
 	limits  limitOptions
 	groups  []string
+	clock   string
 }
 
 func newAgentCommand() *cobra.Command {
@@ -64,6 +66,8 @@ is missing. Stops cleanly at SIGTERM and SIGINT.`,
 		"target to measure, as NAME=cgroup:/path or NAME=pid:N; may be repeated, up to 64 times")
 	cmd.Flags().Uint32Var(&options.rateHz, "rate", agent.DefaultRateHz,
 		"on-CPU samples per second of CPU time, 1 to 9999; each costs the target about 3 µs")
+	cmd.Flags().StringVar(&options.clock, "clock", bpf.ClockPerCPU.String(),
+		"where the sampling clock ticks: cpu, on every CPU while a window is open; or cgroup, only where a target cgroup runs, which leaves other CPUs asleep and costs the target some µs at each switch to or from another cgroup")
 	addGroupFlag(cmd.Flags(), &options.groups)
 	options.limits.addTo(cmd.Flags())
 	return cmd
@@ -83,8 +87,19 @@ func runAgent(ctx context.Context, options agentOptions, stderr io.Writer) error
 	if err != nil {
 		return exitError{exitUsage, err}
 	}
+	loaded := options.limits.kernel(options.rateHz)
+	if loaded.Clock, err = bpf.ParseClock(options.clock); err != nil {
+		return exitError{exitUsage, err}
+	}
+	if loaded.Clock == bpf.ClockPerCgroup {
+		roots, err := cgroup.Detect("/proc")
+		if err != nil {
+			return exitError{exitUsage, err}
+		}
+		loaded.CgroupMount = roots.V2
+	}
 	config := agent.Config{
-		Loaded: options.limits.kernel(options.rateHz), MaxThreads: options.limits.maxThreads, Groups: groups,
+		Loaded: loaded, MaxThreads: options.limits.maxThreads, Groups: groups,
 		Log: slog.New(slog.NewTextHandler(stderr, nil)),
 	}
 	for _, text := range options.targets {
