@@ -14,6 +14,7 @@ import (
 
 	"github.com/rungprof/rung/agent/cgroup"
 	"github.com/rungprof/rung/campaign"
+	"github.com/rungprof/rung/ladder"
 	"github.com/rungprof/rung/rundir"
 )
 
@@ -195,6 +196,9 @@ func (c *campaignRun) sayStep(d campaign.Done) {
 	}
 	for _, f := range row.Flags {
 		line += "; " + string(f.Kind)
+		if f.Kind == ladder.FlagVoid {
+			line += " (" + f.Detail + ")"
+		}
 	}
 	if d.ClientLimited != "" {
 		line += "; client-limited"
