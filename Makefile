@@ -11,12 +11,14 @@ TESTFLAGS   ?=
 FUZZTIME    ?= 5s
 # Flags for `rung demo`, as in: make demo DEMOFLAGS='--arms grpc-unary --json'
 DEMOFLAGS   ?=
+# Flags for `make bench-account`, as in: BENCHFLAGS='--quick --only cost'
+BENCHFLAGS  ?=
 # Guests of `make test-vm`: arm64 or amd64, and kernels as "6.1 6.12 newest".
 ARCH        ?= arm64
 KERNELS     ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build dist demo check test race test-vm lint fmt generate fuzz image clean linux
+.PHONY: help build dist demo check test race test-vm bench-account lint fmt generate fuzz image clean linux
 
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +46,9 @@ race: ## Run the tests under the race detector (needs a C compiler)
 
 test-vm: ## Test on a stock ARCH kernel under lockdown; or a table of several: KERNELS="6.1 6.12 newest"
 	$(GO) run ./internal/vmtest $(if $(KERNELS),matrix --kernels "$(KERNELS)",gate --timeout 10m) --arch $(ARCH)
+
+bench-account: linux ## Measure the account's cost and the truth of its intervals (root, about 30 minutes)
+	$(GO) run ./internal/bench account $(BENCHFLAGS)
 
 lint: ## gofmt, go vet and staticcheck
 	@unformatted=$$(gofmt -l .); \

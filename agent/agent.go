@@ -34,8 +34,12 @@ const (
 	MaxMaxThreads     = 100_000
 )
 
-// keptSteps bounds how many finished steps are kept for fetching.
-const keptSteps = 64
+// keptSteps and keptBytes bound the finished steps that are kept for fetching: the
+// latest ones, of which the last is kept whatever its size.
+const (
+	keptSteps = 64
+	keptBytes = 32 << 20
+)
 
 // Config is what an agent measures and how.
 type Config struct {
@@ -70,6 +74,9 @@ func (c Config) Validate() error {
 	for i, target := range c.Targets {
 		if err := target.Validate(); err != nil {
 			return err
+		}
+		if target.Pid != 0 && c.Loaded.Clock == bpf.ClockPerCgroup {
+			return fmt.Errorf("target %s is a process tree, which a sampling clock per cgroup does not know: name its cgroup, or take the clock cpu", target.Name)
 		}
 		for _, other := range c.Targets[:i] {
 			if err := disjoint(other, target); err != nil {
@@ -123,7 +130,7 @@ type Agent struct {
 	mu       sync.Mutex // guards all below, and what hangs on it
 	targets  []*target
 	steps    map[stepKey]*step
-	finished []stepKey // oldest first, at most keptSteps
+	finished []stepKey // oldest first, within keptSteps and keptBytes
 }
 
 // New prepares an agent over a loaded kernel side, which stays the caller's to

@@ -17,7 +17,7 @@ import (
 const wideBracket = 20 * time.Millisecond
 
 // drain empties the kernel side of a closed window and makes its record.
-func (a *Agent) drain(w *window, end bpf.MonoNs, first, last edge, parked *parking) result {
+func (a *Agent) drain(w *window, end bpf.MonoNs, first, last edge, parked *parking) (_ *rungv1.StepRecord, pprof []byte) {
 	r := &rungv1.StepRecord{
 		Run: w.step.run, Step: w.step.step, Target: w.message, Host: a.host,
 		Window: a.recordWindow(w, first, end), Config: a.recordConfig(),
@@ -41,7 +41,7 @@ func (a *Agent) drain(w *window, end bpf.MonoNs, first, last edge, parked *parki
 	}
 	r.Losses = append(losses(first.losses, last.losses), lost...)
 	a.weigh(w, r, first, last)
-	return result{record: r, profile: pprof}
+	return r, pprof
 }
 
 func (a *Agent) recordWindow(w *window, first edge, end bpf.MonoNs) *rungv1.Window {

@@ -102,7 +102,7 @@ func TestRecord(t *testing.T) {
 			{Name: "on_switch", Runs: 15, RunTimeNs: 3000}, {Name: "on_tick", Runs: 1, RunTimeNs: 2}}},
 		Host: got.record.Host,
 		Config: &rungv1.Config{RateHz: 999, StackBudget: bpf.DefaultStackBudget, MaxStacks: bpf.DefaultMaxStacks,
-			MaxStrata: bpf.DefaultMaxStrata, MaxSamples: bpf.DefaultMaxSamples, MaxEnded: bpf.DefaultMaxEnded, MaxThreads: DefaultMaxThreads, MaxAccounts: bpf.DefaultMaxThreads},
+			MaxStrata: bpf.DefaultMaxStrata, MaxSamples: bpf.DefaultMaxSamples, MaxEnded: bpf.DefaultMaxEnded, MaxThreads: DefaultMaxThreads, MaxAccounts: bpf.DefaultMaxThreads, Clock: "cpu"},
 	}
 	if diff := cmp.Diff(want, got.record, protocmp.Transform(),
 		protocmp.IgnoreFields(&rungv1.Window{}, "start_wall_unix_ns", "start_late_ns", "end_late_ns"),

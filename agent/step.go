@@ -195,9 +195,20 @@ func (a *Agent) finish(w *window) {
 	}
 	close(s.done)
 	a.finished = append(a.finished, s.stepKey)
-	if len(a.finished) > keptSteps {
+	for len(a.finished) > keptSteps || len(a.finished) > 1 && a.kept() > keptBytes {
 		a.log.Info("finished step dropped", "run", a.finished[0].run, "step", a.finished[0].step)
 		delete(a.steps, a.finished[0])
 		a.finished = slices.Delete(a.finished, 0, 1)
 	}
+}
+
+// kept is how many bytes the finished steps take.
+func (a *Agent) kept() int {
+	n := 0
+	for _, key := range a.finished {
+		for _, w := range a.steps[key].windows {
+			n += w.result.bytes()
+		}
+	}
+	return n
 }

@@ -105,6 +105,7 @@ func (a *Agent) recordConfig() *rungv1.Config {
 	o := a.config.Loaded
 	return &rungv1.Config{
 		RateHz:      o.RateHz,
+		Clock:       o.Clock.String(),
 		StackBudget: int64(cmp.Or(o.StackBudget, bpf.DefaultStackBudget)),
 		MaxStacks:   cmp.Or(o.MaxStacks, bpf.DefaultMaxStacks), MaxStrata: cmp.Or(o.MaxStrata, bpf.DefaultMaxStrata),
 		MaxSamples: cmp.Or(o.MaxSamples, bpf.DefaultMaxSamples), MaxEnded: cmp.Or(o.MaxEnded, bpf.DefaultMaxEnded),

@@ -24,6 +24,9 @@ func TestWakers(t *testing.T) {
 		bpf.OffCPU{Tgid: 10, Tid: 11, State: bpf.StateBlocked, Reason: futexReason, StackHash: 102, Samples: 1, WeightNs: 30_000, WakerTgid: 7, WakerTid: 8, WakerStackHash: 111}, // a client
 		bpf.OffCPU{Tgid: 10, Tid: 11, State: bpf.StateBlocked, Reason: futexReason, StackHash: 102, Samples: 1, WeightNs: 20_000, WakerTgid: 7, WakerTid: 9, WakerStackHash: 111},
 	)
+	for i := range in.OffCPU { // drawn in full: parts go by weight alone
+		in.OffCPU[i].SquaresNs2 = 0
+	}
 	got := Wakers(in, func(tgid, tid uint32) (string, bool) { return "client-1\x1b", tgid == 7 && tid == 8 })
 	futex := func(kind rungv1.Waker_Kind, group, comm string, outside bool, draws, ns uint64) *rungv1.Waker {
 		return &rungv1.Waker{ThreadGroup: "worker-*", Comm: "worker-3", Tid: 11, Reason: "futex", Limited: true, Kind: kind, WakerGroup: group, WakerComm: comm, Outside: outside, Draws: draws, Ns: ns}

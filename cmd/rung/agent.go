@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rungprof/rung/agent"
+	"github.com/rungprof/rung/agent/cgroup"
 	"github.com/rungprof/rung/bpf"
 )
 
@@ -26,6 +29,7 @@ type agentOptions struct {
 	rateHz  uint32
 	limits  limitOptions
 	groups  []string
+	clock   string
 }
 
 func newAgentCommand() *cobra.Command {
@@ -62,6 +66,8 @@ is missing. Stops cleanly at SIGTERM and SIGINT.`,
 		"target to measure, as NAME=cgroup:/path or NAME=pid:N; may be repeated, up to 64 times")
 	cmd.Flags().Uint32Var(&options.rateHz, "rate", agent.DefaultRateHz,
 		"on-CPU samples per second of CPU time, 1 to 9999; each costs the target about 3 µs")
+	cmd.Flags().StringVar(&options.clock, "clock", bpf.ClockPerCPU.String(),
+		"where the sampling clock ticks: cpu, on every CPU while a window is open; or cgroup, only where a target cgroup runs, which leaves other CPUs asleep and costs the target some µs at each switch to or from another cgroup")
 	addGroupFlag(cmd.Flags(), &options.groups)
 	options.limits.addTo(cmd.Flags())
 	return cmd
@@ -69,6 +75,11 @@ is missing. Stops cleanly at SIGTERM and SIGINT.`,
 
 // runAgent serves until the context ends, and says on stderr when it is ready.
 func runAgent(ctx context.Context, options agentOptions, stderr io.Writer) error {
+	if os.Getenv("GOGC") == "" {
+		// An agent rests between windows, and lives on the node of its target: memory
+		// is dearer than the time of its collector.
+		debug.SetGCPercent(20)
+	}
 	if err := options.limits.Validate(); err != nil {
 		return exitError{exitUsage, err}
 	}
@@ -76,8 +87,19 @@ func runAgent(ctx context.Context, options agentOptions, stderr io.Writer) error
 	if err != nil {
 		return exitError{exitUsage, err}
 	}
+	loaded := options.limits.kernel(options.rateHz)
+	if loaded.Clock, err = bpf.ParseClock(options.clock); err != nil {
+		return exitError{exitUsage, err}
+	}
+	if loaded.Clock == bpf.ClockPerCgroup {
+		roots, err := cgroup.Detect("/proc")
+		if err != nil {
+			return exitError{exitUsage, err}
+		}
+		loaded.CgroupMount = roots.V2
+	}
 	config := agent.Config{
-		Loaded: options.limits.kernel(options.rateHz), MaxThreads: options.limits.maxThreads, Groups: groups,
+		Loaded: loaded, MaxThreads: options.limits.maxThreads, Groups: groups,
 		Log: slog.New(slog.NewTextHandler(stderr, nil)),
 	}
 	for _, text := range options.targets {

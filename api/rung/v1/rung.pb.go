@@ -1105,7 +1105,10 @@ type Config struct {
 	// Each thread is a group of its own instead.
 	SingleThreads bool `protobuf:"varint,9,opt,name=single_threads,json=singleThreads,proto3" json:"single_threads,omitempty"`
 	// Threads that the kernel side has an account of at a time, over all targets.
-	MaxAccounts   uint32 `protobuf:"varint,10,opt,name=max_accounts,json=maxAccounts,proto3" json:"max_accounts,omitempty"`
+	MaxAccounts uint32 `protobuf:"varint,10,opt,name=max_accounts,json=maxAccounts,proto3" json:"max_accounts,omitempty"`
+	// Where the sampling clock ticks: "cpu", on every CPU, or "cgroup", only where
+	// the target runs.
+	Clock         string `protobuf:"bytes,11,opt,name=clock,proto3" json:"clock,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1208,6 +1211,13 @@ func (x *Config) GetMaxAccounts() uint32 {
 		return x.MaxAccounts
 	}
 	return 0
+}
+
+func (x *Config) GetClock() string {
+	if x != nil {
+		return x.Clock
+	}
+	return ""
 }
 
 type Window struct {
@@ -2430,7 +2440,7 @@ const file_api_rung_v1_rung_proto_rawDesc = "" +
 	"\vvoid_reason\x18\f \x01(\tR\n" +
 	"voidReason\x12&\n" +
 	"\x06wakers\x18\r \x03(\v2\x0e.rung.v1.WakerR\x06wakers\x12'\n" +
-	"\x06config\x18\x0e \x01(\v2\x0f.rung.v1.ConfigR\x06config\"\xd0\x02\n" +
+	"\x06config\x18\x0e \x01(\v2\x0f.rung.v1.ConfigR\x06config\"\xe6\x02\n" +
 	"\x06Config\x12\x17\n" +
 	"\arate_hz\x18\x01 \x01(\rR\x06rateHz\x12!\n" +
 	"\fstack_budget\x18\x02 \x01(\x03R\vstackBudget\x12\x1d\n" +
@@ -2446,7 +2456,8 @@ const file_api_rung_v1_rung_proto_rawDesc = "" +
 	"\rthread_groups\x18\b \x03(\tR\fthreadGroups\x12%\n" +
 	"\x0esingle_threads\x18\t \x01(\bR\rsingleThreads\x12!\n" +
 	"\fmax_accounts\x18\n" +
-	" \x01(\rR\vmaxAccounts\"\x8b\x02\n" +
+	" \x01(\rR\vmaxAccounts\x12\x14\n" +
+	"\x05clock\x18\v \x01(\tR\x05clock\"\x8b\x02\n" +
 	"\x06Window\x12\x17\n" +
 	"\aboot_id\x18\x01 \x01(\tR\x06bootId\x12\"\n" +
 	"\rstart_mono_ns\x18\x02 \x01(\x04R\vstartMonoNs\x12\x1e\n" +
