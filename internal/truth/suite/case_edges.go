@@ -142,8 +142,10 @@ func edgesInASleep(a *attempt) error {
 		if to > from {
 			truth = float64(to - from)
 		}
+		// Around the sleep it runs, or wants to, in this window: on the wall clock,
+		// which a machine that is itself stopped does not charge.
 		s := slack(clockPart, truth, 1)
-		cut = append(cut, gap{who, truth, ns, s + float64(napper.InCPUNs) + float64(th.RunQueueNs), s, 1})
+		cut = append(cut, gap{who, truth, ns, s + float64(th.OnCPUWallNs+th.RunQueueNs), s, 1})
 	}
 	a.add(worst("windows within the sleep", "window", exact, "blocked for exactly their length"),
 		exactly("windows with an event", "windows", 0, events, ""),

@@ -42,19 +42,20 @@ func (a *attempt) makeQuota(percent int) (*quota, error) {
 	if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0); err != nil {
 		return nil, fmt.Errorf("set a quota: %w", err)
 	}
+	// Most of the CPU while there is quota: beside neighbours, too, it is the quota
+	// that holds the spinner back.
+	file, text = "cpu.weight", "10000"
+	if v1 {
+		file, text = "cpu.shares", "262144"
+	}
+	if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0); err != nil {
+		return nil, fmt.Errorf("set a weight: %w", err)
+	}
 	return &quota{dir}, nil
 }
 
 func (q *quota) join(c *child) error {
 	return os.WriteFile(filepath.Join(q.dir, "cgroup.procs"), []byte(strconv.Itoa(int(c.Pid))), 0)
-}
-
-func (q *quota) stat() (times, ns uint64, err error) {
-	text, err := os.ReadFile(filepath.Join(q.dir, "cpu.stat"))
-	if err != nil {
-		return 0, 0, err
-	}
-	return parseCPUStat(string(text))
 }
 
 // parseCPUStat reads how often and for how long a cgroup was throttled, over its CPUs.
@@ -90,28 +91,29 @@ func underQuota(a *attempt, percent int) error {
 	if err != nil {
 		return err
 	}
-	var times, stat, timesAfter, statAfter uint64
 	length := pick(a, 2*time.Second, 8*time.Second)
 	o, err := a.observe(plan{
-		task: task{Name: "spin", N: 1, Length: length, CPU: a.host.last()},
+		task: task{Name: "spin", Kind: "quota", N: 1, Length: length, CPU: a.host.last(), Dir: q.dir},
 		joined: func(c *child) error { // cpu.stat adds up the CPUs of a cgroup
 			return errors.Join(q.join(c), c.pin(a.host.last()))
 		},
-		before:  func(*child) (err error) { times, stat, err = q.stat(); return err },
 		longest: 100 * time.Millisecond,
 	})
 	if err != nil {
 		return err
 	}
-	if timesAfter, statAfter, err = q.stat(); err != nil {
+	o.everyCase()
+	f := o.spunOff("spinner", "throttled + run-queue wait", nil)
+	w := o.worked("spinner")[0]
+	times, stat, err := parseCPUStat(w.Notes[0])
+	if err != nil {
+		return err
+	}
+	timesAfter, statAfter, err := parseCPUStat(w.Notes[1])
+	if err != nil {
 		return err
 	}
 	times, stat = timesAfter-times, statAfter-stat
-	o.add(o.closing(), o.present())
-	o.add(o.schedstat()...)
-	o.add(o.onCPU(), o.switches())
-	f := o.spunOff("spinner", "throttled + run-queue wait")
-	w := o.worked("spinner")[0]
 	th := o.threads[w.Tid]
 	f.Detail = join(f.Detail, fmt.Sprintf("throttled %.4f s, run-queue wait %.4f s", float64(th.ThrottledNs)/1e9, float64(th.RunQueueNs)/1e9))
 	o.add(f)

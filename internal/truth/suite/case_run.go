@@ -20,7 +20,7 @@ func spinners(a *attempt, n int) error {
 		return err
 	}
 	o.everyCase()
-	o.add(o.spunOff("spinner", "run-queue wait"))
+	o.add(o.spunOff("spinner", "run-queue wait", nil))
 	return nil
 }
 
@@ -35,7 +35,7 @@ func migration(a *attempt) error {
 	}
 	o.everyCase()
 	w := o.worked("wanderer")[0]
-	f := o.spunOff("", "run-queue wait")
+	f := o.spunOff("", "run-queue wait", nil)
 	f.Detail = join(f.Detail, fmt.Sprintf("%d moves", w.Waits))
 	o.add(f, newFigure("moves", "moves", 100, float64(w.Waits), 0, math.Inf(1), "fewer would show nothing"))
 	return nil
@@ -44,7 +44,11 @@ func migration(a *attempt) error {
 // rounds: two threads on one CPU pass a byte to and fro at a rate of switches.
 func rounds(a *attempt, rate int) error {
 	length := pick(a, 1*time.Second, 5*time.Second)
-	n := int(float64(rate) / 2 * length.Seconds())
+	perRound := 2
+	if rate <= 2000 { // slow enough for the caller to sleep in between
+		perRound = 3
+	}
+	n := int(float64(rate)*length.Seconds()) / perRound
 	o, err := a.observe(plan{
 		task:    task{Name: "rounds", N: n, Length: length, CPU: a.host.last()},
 		longest: max(100*time.Microsecond, 2*time.Second/time.Duration(rate)),
@@ -59,8 +63,8 @@ func rounds(a *attempt, rate int) error {
 	}
 	took := float64(o.worked("caller")[0].WallNs) / 1e9
 	reached := float64(switches) / took
-	// A round is at least one switch of each; sleeps and preemptions add to it.
-	o.add(o.offClock(""), newFigure("rate of switches", "switches/s", float64(rate), reached, -float64(rate)/2, 2*float64(rate),
+	// Neighbours add preemptions to the switches of a round.
+	o.add(o.offClock(""), newFigure("rate of switches", "switches/s", float64(rate), reached, -float64(rate)/2, float64(rate),
 		fmt.Sprintf("%d rounds in %.2f s", n, took)))
 	return nil
 }
@@ -124,33 +128,38 @@ func nursery(a *attempt) error {
 		}
 		found++
 		who := fmt.Sprintf("thread %d", b.Tid)
-		// Before its first stamp and after its last it starts, and ends.
-		account := float64(int64(th.OnCPUWallNs) + th.OnCPUSkewNs)
-		s := slack(oraclePart, float64(b.CPUNs), th.Switches) + o.pardonNs
-		cpu = append(cpu, gap{who, float64(b.CPUNs), account, s, s + startAndEndNs + o.stolenNs, 1})
-		own := float64(b.Ended - b.Began)
-		// Around its own stamps it may wait to run, too.
-		lived = append(lived, gap{who, own, float64(th.LifetimeNs), 0, startAndEndNs + float64(th.RunQueueNs) + 10e6, 1})
+		// After its last stamp it ends, and may have to wait to run for that; its
+		// life in the account begins when it can first run, a little after its start.
+		born := max(bpf.MonoNs(th.StartNs), o.window.Start)
+		lived = append(lived, gap{who, float64(b.Ended - born), float64(th.LifetimeNs), birthNs, endNs + float64(th.RunQueueNs) + 5e6, 1})
+		s := slack(oraclePart, float64(b.CPUNs), th.Switches)
+		if born > o.window.Start { // the runtime may have had the thread since before
+			account := float64(int64(th.OnCPUWallNs) + th.OnCPUSkewNs)
+			cpu = append(cpu, gap{who, float64(b.CPUNs), account, s, s + endNs + o.stolenNs, 1})
+		}
 		ns, n := blockedIn(th, sleep)
 		s = slack(clockPart, float64(b.WaitNs), n) + o.pardonNs
 		slept = append(slept, gap{who, float64(b.WaitNs), ns, s + float64(th.RunQueueNs) + 20e3, s, 1})
 	}
 	o.add(exactly("threads born and ended", "threads", len(o.report.Others), found, o.losses),
-		worst("on-CPU, own CPU clock", "thread", cpu, "less its start and end"),
-		worst("lifetime", "thread", lived, "less its start and end"),
+		worst("on-CPU, thread's own clock", "thread", cpu, "less its end"),
+		worst("lifetime", "thread", lived, "less its end"),
 		worst("blocked in its reason", "thread", slept, "clock around its sleep"))
 	return nil
 }
 
-// startAndEndNs is what a thread of the Go runtime takes to start and to end.
-const startAndEndNs = 500e3
+// endNs is what a thread of the Go runtime takes to end, of CPU time, at most.
+const endNs = 500e3
 
-// ended finds a thread that lived around what it says of itself: its number may
-// have been used again.
+// birthNs lies between a thread's start_time and when it can run: the rest of clone.
+const birthNs = 5e6
+
+// ended finds the thread that lived around what it says of itself: its number
+// may have been used again.
 func (o *observed) ended(b born) (bpf.Thread, bool) {
 	for _, th := range o.list {
-		if th.Tid == b.Tid && th.Exited && th.LifetimeNs >= uint64(b.Ended-b.Began) && th.StartNs <= uint64(b.Began) &&
-			th.StartNs+th.LifetimeNs+20e6 >= uint64(b.Ended) {
+		died := max(th.StartNs, uint64(o.window.Start)) + th.LifetimeNs
+		if th.Tid == b.Tid && th.Exited && th.StartNs <= uint64(b.Began) && died+birthNs >= uint64(b.Ended) {
 			return th, true
 		}
 	}
@@ -177,9 +186,9 @@ func forkExec(a *attempt) error {
 	var cpu, slept []gap
 	for _, b := range o.report.Others {
 		who := fmt.Sprintf("process %d", b.Pid)
-		s := slack(oraclePart, float64(b.CPUNs), 0) + 100e3 + o.pardonNs
+		s := slack(oraclePart, float64(b.CPUNs), 0) + 100e3
 		// After it has read its clock it tells, and ends: all threads of it.
-		cpu = append(cpu, gap{who, float64(b.CPUNs), charged[b.Pid], s, s + 5e6 + float64(b.CPUNs)/20, 1})
+		cpu = append(cpu, gap{who, float64(b.CPUNs), charged[b.Pid], s, s + 10e6 + float64(b.CPUNs)/20, 1})
 		// The Go runtime's own threads sleep so too, in between.
 		s = slack(clockPart, float64(b.WaitNs), 1) + o.pardonNs
 		slept = append(slept, gap{who, float64(b.WaitNs), blocked[b.Pid], s + 5e6, math.Inf(1), 1})

@@ -87,10 +87,10 @@ func (b brake) hold(c *child, f func() error) (from, began, cont, gone bpf.MonoN
 	return
 }
 
-// stops stops a spinner, a sleeper's worth of runtime threads and a parked
-// thread three times within the window, or once across its opening edge.
+// stops stops a spinner, a sleeper and a parked thread three times within the
+// window, or once, before they work, across its opening edge.
 func stops(a *attempt, kind string, atEdge bool) error {
-	pl := plan{task: task{Name: "stopped", Length: pick(a, 1*time.Second, 2*time.Second), CPU: a.host.last()}, longest: time.Second}
+	pl := plan{task: task{Name: "stopped", Length: pick(a, 1*time.Second, 2*time.Second), CPU: a.host.last()}, longest: 20 * time.Millisecond}
 	b := bySignal()
 	if kind == "freezer" {
 		if a.host.cgroup2 == "" {
@@ -164,6 +164,11 @@ func stops(a *attempt, kind string, atEdge bool) error {
 		gaps = append(gaps, gap{who(w), float64(held.low), float64(th.StoppedNs), s, s + float64(held.high-held.low), uint64(times)})
 	}
 	o.add(worst("stopped", "stop", gaps, "clock of who stops it"))
-	o.add(o.spunOff("spinner", "stopped + run-queue wait"))
+	if !atEdge {
+		o.add(o.spunOff("spinner", "stopped + run-queue wait", nil))
+		return nil
+	}
+	// It was stopped in the gate, before its work.
+	o.add(o.spunOff("spinner", "run-queue wait after it", func(th bpf.Thread) uint64 { return th.StoppedNs }))
 	return nil
 }

@@ -41,6 +41,9 @@ type task struct {
 	Dir    string        // where files may be made
 }
 
+// big: so many threads that they may wait for the Go runtime, too.
+func (t task) big() bool { return t.Name == "crowd" && t.N >= 50 }
+
 // hello is a child's first line.
 type hello struct {
 	Pid     uint32    `json:"pid"`
@@ -105,12 +108,11 @@ type crew struct {
 	busy    atomic.Int64 // workers that have work and have not ended it
 	told    atomic.Uint64
 	stop    atomic.Bool // asks work without an end of its own to end
-	raw     bool        // of workers made from now on
 	others  []born      // written by one worker, read after it has ended
 }
 
 func newCrew(t task) *crew {
-	c := &crew{task: t, raw: true}
+	c := &crew{task: t}
 	for _, fd := range []*int{&c.goFd, &c.endFd} {
 		var err error
 		if *fd, err = unix.Eventfd(0, unix.EFD_CLOEXEC); err != nil {
@@ -122,7 +124,7 @@ func newCrew(t task) *crew {
 
 // add makes a worker; nil work is parked for good.
 func (c *crew) add(role string, work func(*worker)) *worker {
-	w := &worker{Role: role, Raw: c.raw, crew: c}
+	w := &worker{Role: role, crew: c}
 	c.workers = append(c.workers, w)
 	if work != nil {
 		c.busy.Add(1)
@@ -170,15 +172,15 @@ type worker struct {
 	WallNs uint64     `json:"wallNs"` // between Began and Ended
 	CPUNs  uint64     `json:"cpuNs"`  // of this thread, in between
 	// Of the calls that wait: their number, the time around them, the CPU time in it.
-	Waits     uint64  `json:"waits"`
-	InWallNs  uint64  `json:"inWallNs"`
-	InCPUNs   uint64  `json:"inCpuNs"`
-	Switches  uint64  `json:"switches"` // rusage's, voluntary or not
-	MajorFlts uint64  `json:"majorFlts"`
-	Log       []stamp `json:"log,omitempty"`
-	Failed    string  `json:"failed,omitempty"`
+	Waits     uint64   `json:"waits"`
+	InWallNs  uint64   `json:"inWallNs"`
+	InCPUNs   uint64   `json:"inCpuNs"`
+	Switches  uint64   `json:"switches"` // rusage's, voluntary or not
+	MajorFlts uint64   `json:"majorFlts"`
+	Log       []stamp  `json:"log,omitempty"`
+	Notes     []string `json:"notes,omitempty"` // what it read of its host
+	Failed    string   `json:"failed,omitempty"`
 
-	Raw  bool `json:"-"` // calls do not let go of the Go runtime's P: nothing else waits
 	crew *crew
 	// Memory that calls point at, on the heap.
 	ts     unix.Timespec
@@ -233,9 +235,8 @@ func (w *worker) gate(fd int) {
 
 // call makes a system call. What it points at must be on the heap.
 func (w *worker) call(trap, a, b, c, d, e, f uintptr) (r1, r2 uintptr, errno unix.Errno) {
-	if w.Raw {
-		return unix.RawSyscall6(trap, a, b, c, d, e, f)
-	}
+	// Not a raw call: the runtime wants to preempt threads that seem to run for
+	// long, and its own waits would be the workload's.
 	return unix.Syscall6(trap, a, b, c, d, e, f)
 }
 

@@ -19,8 +19,8 @@ type Figure struct {
 	What    string  `json:"what"`
 	Truth   float64 `json:"truth"` // in Unit
 	Account float64 `json:"account"`
-	Low     float64 `json:"low"` // Goal, in numbers
-	High    float64 `json:"high"`
+	Low     float64 `json:"-"` // Goal, in numbers; may be infinite
+	High    float64 `json:"-"`
 }
 
 // newFigure judges account - truth against [low, high], all in the same unit.
@@ -29,7 +29,7 @@ func newFigure(what, unit string, truth, account, low, high float64, detail stri
 	return Figure{
 		What: what, Unit: unit, Truth: truth, Account: account, Low: low, High: high, Value: err, Detail: detail,
 		Goal: fmt.Sprintf("%s to %s %s", signed(low), signed(high), unit),
-		OK:   err >= low && err <= high, // false for NaN
+		OK:   err >= low && err <= high,
 	}
 }
 
@@ -69,6 +69,9 @@ func number(v float64) string {
 }
 
 func signed(v float64) string {
+	if math.IsInf(v, 0) {
+		return fmt.Sprint(v) // with its sign
+	}
 	if s := number(v); v > 0 {
 		return "+" + s
 	} else {

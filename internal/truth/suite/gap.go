@@ -32,7 +32,7 @@ func (g gap) strain() float64 {
 // beyond, with the signed mean over all. No thread at all fails.
 func worst(what, per string, gaps []gap, detail string) Figure {
 	if len(gaps) == 0 {
-		return newFigure(what, "ms", math.NaN(), math.NaN(), 0, 0, join("nothing to compare", detail))
+		return Figure{What: what, Unit: "ms", Goal: "something to compare", Detail: join("nothing to compare", detail)}
 	}
 	at, sum, events, broken := 0, 0.0, uint64(0), 0
 	for i, g := range gaps {

@@ -87,18 +87,17 @@ func (o *observed) schedstat() []Figure {
 		if _, ok := o.readings[0][tid]; !ok && th.StartNs < uint64(o.window.Start) {
 			continue // born between the first reading and the edge
 		}
-		tick := o.host.tickNs + o.pardonNs
-		compare := func(account, inner, outer uint64, skew int64, steal float64) gap {
-			s := slack(oraclePart, float64(inner), th.Switches) + tick
+		compare := func(account, inner, outer uint64, skew int64, more, steal float64) gap {
+			s := slack(oraclePart, float64(inner), th.Switches) + o.host.tickNs + more
 			return gap{name(th), float64(inner), float64(int64(account) + skew), s, s + float64(outer-inner) + steal, th.Switches}
 		}
-		run = append(run, compare(th.OnCPUWallNs, last.runNs-begun.runNs, out.runNs-before.runNs, th.OnCPUSkewNs, o.stolenNs))
-		charged = append(charged, compare(th.OnCPUChargedNs, last.runNs-begun.runNs, out.runNs-before.runNs, 0, 0))
+		run = append(run, compare(th.OnCPUWallNs, last.runNs-begun.runNs, out.runNs-before.runNs, th.OnCPUSkewNs, 0, o.stolenNs))
+		charged = append(charged, compare(th.OnCPUChargedNs, last.runNs-begun.runNs, out.runNs-before.runNs, 0, 0, 0))
 		if last.waiting || out.waiting || before.waiting || begun.waiting {
 			waiting++
 			continue
 		}
-		wait = append(wait, compare(th.RunQueueNs+th.ThrottledNs, last.waitNs-begun.waitNs, out.waitNs-before.waitNs, th.RunQueueSkewNs, 0))
+		wait = append(wait, compare(th.RunQueueNs+th.ThrottledNs, last.waitNs-begun.waitNs, out.waitNs-before.waitNs, th.RunQueueSkewNs, o.pardonNs, 0))
 	}
 	note := ""
 	if waiting > 0 {
@@ -122,14 +121,18 @@ func (o *observed) onCPU() Figure {
 	for _, w := range o.worked("") {
 		th := o.threads[w.Tid]
 		account := float64(int64(th.OnCPUWallNs) + th.OnCPUSkewNs)
-		s := slack(oraclePart, float64(w.CPUNs), th.Switches+2) + o.pardonNs
-		gaps = append(gaps, gap{who(w), float64(w.CPUNs), account, s, s + gateCPUNs + o.stolenNs, th.Switches})
+		s := slack(oraclePart, float64(w.CPUNs), th.Switches+2)
+		outside := gateCPUNs
+		if o.child.task.big() {
+			outside = 50 * gateCPUNs // the runtime looks for work for a thread that has no P
+		}
+		gaps = append(gaps, gap{who(w), float64(w.CPUNs), account, s, s + outside + o.stolenNs, th.Switches})
 	}
 	return worst("on-CPU, own CPU clock", "switch", gaps, "")
 }
 
 // gateCPUNs is the CPU time of leaving the gate and entering it, at most.
-const gateCPUNs = 100e3
+const gateCPUNs = 100e3 // ns
 
 func who(w *worker) string { return fmt.Sprintf("%s %d", w.Role, w.Tid) }
 
@@ -155,21 +158,27 @@ func (o *observed) offClock(role string) Figure {
 	for _, w := range o.worked(role) {
 		th := o.threads[w.Tid]
 		truth := float64(w.WallNs) - float64(w.CPUNs)
-		s := slack(clockPart, truth, max(w.Waits, 1)) + o.pardonNs
-		gaps = append(gaps, gap{who(w), truth, offNs(th), s, s + float64(w.InCPUNs) + float64(w.Began-w.Told), max(w.Waits, 1)})
+		n := max(w.Waits, th.Switches) // a worker that is preempted is off the CPU more often than it waits
+		s := slack(clockPart, truth, n)
+		gaps = append(gaps, gap{who(w), truth, offNs(th), s, s + float64(w.InCPUNs) + float64(w.Began-w.Told), n})
 	}
 	return worst("blocked + run-queue wait", "interval", gaps, "wall - CPU clock")
 }
 
-// spunOff is offClock for threads that never sleep: their switches are none of
-// their own, and the run queue's clock is that of the CPU clock.
-func (o *observed) spunOff(role, what string) Figure {
+// spunOff is the same for threads that never sleep: their switches are none of
+// their own, and the run queue's clock is that of the CPU clock. outside gives
+// what of the account lies before the work, nil for nothing.
+func (o *observed) spunOff(role, what string, outside func(bpf.Thread) uint64) Figure {
 	var gaps []gap
 	for _, w := range o.worked(role) {
 		th := o.threads[w.Tid]
 		truth := float64(w.WallNs) - float64(w.CPUNs)
-		s := slack(clockPart, truth, th.Switches) + o.pardonNs
-		gaps = append(gaps, gap{who(w), truth, offNs(th) + float64(th.RunQueueSkewNs), s + o.stolenNs, s + float64(w.Began-w.Told), th.Switches})
+		account := offNs(th) + float64(th.RunQueueSkewNs)
+		if outside != nil {
+			account -= float64(outside(th))
+		}
+		s := slack(clockPart, truth, th.Switches)
+		gaps = append(gaps, gap{who(w), truth, account, s + o.stolenNs, s + float64(w.Began-w.Told), th.Switches})
 	}
 	return worst(what, "switch", gaps, "wall - CPU clock")
 }

@@ -63,7 +63,7 @@ type observed struct {
 	readings [4]map[uint32]reading
 	repairs  uint64
 	losses   string  // counters that rose, for Detail
-	pardonNs float64 // added to bounds for repairs, in a second try
+	pardonNs float64 // in a second try, for repairs: added to bounds of one off-CPU state apart from others
 	stolenNs float64
 }
 

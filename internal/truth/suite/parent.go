@@ -34,10 +34,10 @@ func startChild(ctx context.Context, t task, cgroupDir string) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Workers that hold their P while they wait need one each. A signal to preempt
-	// a thread could end its sleep early, and a collection would be work of its own.
+	// Enough Ps that no worker waits for one after a call. A signal to preempt a
+	// thread could end its sleep early, and a collection would be work of its own.
 	procs := 16
-	if t.Name == "crowd" && t.N >= 50 {
+	if t.big() {
 		procs = 64
 	}
 	cmd := exec.CommandContext(ctx, "/proc/self/exe")

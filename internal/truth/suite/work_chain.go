@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 
 	"golang.org/x/sys/unix"
 
@@ -18,7 +19,6 @@ import (
 // process has used.
 func linkWork(c *crew) {
 	c.add("link", func(w *worker) {
-		w.Raw = false // a child's output is waited for by the runtime
 		w.burn(bpf.Now() + bpf.MonoNs(c.task.Length))
 		w.timed(func() { w.sleep(c.task.Length) })
 		if c.task.N > 0 {
@@ -34,6 +34,7 @@ func next(t task) []born {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), workloadEnv+"=", chainEnv+"="+string(text))
 	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL} // no link outlives the one before
 	out, err := cmd.Output()
 	if err != nil {
 		panic(fmt.Sprintf("process %d from the end of the chain: %v", t.N, err))
@@ -48,12 +49,13 @@ func next(t task) []born {
 const chainEnv = "RUNG_TRUTH_CHAIN"
 
 // chained is a process of the chain after the first. The last one execs itself
-// once, with the time of its birth in Dir.
+// once: what it tells then is of its second life, its CPU clock of both.
 func chained(text string) {
 	var t task
 	if err := json.Unmarshal([]byte(text), &t); err != nil {
 		panic(err)
 	}
+	runtime.LockOSThread()
 	b := born{Pid: uint32(os.Getpid()), Tid: uint32(unix.Gettid()), Began: bpf.Now()}
 	w := &worker{}
 	w.burn(bpf.Now() + bpf.MonoNs(t.Length))
@@ -67,7 +69,8 @@ func chained(text string) {
 	case t.Kind != "again":
 		t.Kind = "again"
 		text, _ := json.Marshal(t)
-		err := unix.Exec("/proc/self/exe", []string{"chained"}, append(os.Environ(), chainEnv+"="+string(text)))
+		os.Setenv(chainEnv, string(text)) // not appended: of two, the first counts
+		err := unix.Exec("/proc/self/exe", []string{"chained"}, os.Environ())
 		panic(fmt.Sprintf("exec: %v", err))
 	}
 	var cpu unix.Timespec

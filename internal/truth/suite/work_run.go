@@ -3,6 +3,8 @@
 package suite
 
 import (
+	"os"
+	"path/filepath"
 	"runtime"
 	"time"
 
@@ -12,7 +14,8 @@ import (
 )
 
 // spinWork is N spinners for Length, pinned to one CPU where CPU is not below 0.
-// Kind "log" notes both clocks every 100 µs.
+// Kind "log" notes both clocks every 100 µs; "quota" reads the cpu.stat of the
+// cgroup Dir at both ends, when the cgroup is not throttled.
 func spinWork(c *crew) {
 	for range c.task.N {
 		c.add("spinner", func(w *worker) {
@@ -21,6 +24,10 @@ func spinWork(c *crew) {
 			}
 			if c.task.Kind == "log" {
 				w.Log = make([]stamp, 0, c.task.Length/(50*time.Microsecond))
+			}
+			if c.task.Kind == "quota" {
+				w.Notes = append(w.Notes, cpuStat(c.task.Dir))
+				defer func() { w.Notes = append(w.Notes, cpuStat(c.task.Dir)) }()
 			}
 			begin := bpf.Now()
 			for next := begin; next < begin+bpf.MonoNs(c.task.Length); {
@@ -32,6 +39,10 @@ func spinWork(c *crew) {
 			}
 		})
 	}
+}
+
+func cpuStat(dir string) string {
+	return string(must(os.ReadFile(filepath.Join(dir, "cpu.stat"))))
 }
 
 // roundsWork passes a byte to and fro between two workers on one CPU, N rounds
@@ -49,13 +60,13 @@ func roundsWork(c *crew) {
 			}
 			w.burn(due)
 			due += pace
-			w.timed(func() { w.write(callTo, 1); w.read(callFrom) })
+			w.timed(func() { w.write(callTo, 1); w.read(callFrom, 1) })
 		}
 	})
 	c.add("server", func(w *worker) {
 		w.pin(c.task.CPU)
 		for range c.task.N {
-			w.timed(func() { w.read(serveFrom) })
+			w.timed(func() { w.read(serveFrom, 1) })
 			w.write(serveTo, 1)
 		}
 	})
@@ -84,7 +95,6 @@ func wanderWork(c *crew) {
 // crowdWork is N threads: half are parked in the gate for good, half sleep
 // several times. One is active only.
 func crowdWork(c *crew) {
-	c.raw = c.task.N < 50 // more threads than Ps: calls let go of theirs
 	const sleeps = 4
 	for i := range c.task.N {
 		if i%2 == 1 {
@@ -126,7 +136,7 @@ func nurseryWork(c *crew) {
 func live(lives chan born) {
 	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 	b := born{Pid: uint32(unix.Getpid()), Tid: uint32(unix.Gettid()), Began: bpf.Now()}
-	w := &worker{Raw: true}
+	w := &worker{}
 	w.burn(bpf.Now() + 500e3)
 	t0 := bpf.Now()
 	w.sleep(2 * time.Millisecond)

@@ -32,7 +32,10 @@ func waitWork(c *crew) {
 		c.waiter(func(w *worker) func(time.Duration) {
 			seen := uint32(0)
 			return func(time.Duration) {
-				for word.Load() == seen {
+				for again := false; word.Load() == seen; again = true {
+					if again {
+						w.Waits++ // woken for nothing
+					}
 					w.futexWait(&word, seen)
 				}
 				seen++
@@ -40,18 +43,18 @@ func waitWork(c *crew) {
 		})
 		c.waker(func(w *worker) { word.Add(1); w.futexWake(&word, 1) })
 	case "epoll-woken":
-		event := must(unix.Eventfd(0, unix.EFD_CLOEXEC))
+		event := must(unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_SEMAPHORE)) // a read takes one wake
 		c.waiter(func(w *worker) func(time.Duration) {
 			epoll := must(unix.EpollCreate1(unix.EPOLL_CLOEXEC))
 			if err := unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, event, &unix.EpollEvent{Events: unix.EPOLLIN}); err != nil {
 				panic(err)
 			}
-			return func(time.Duration) { w.epollWait(epoll, -1); w.read(event) }
+			return func(time.Duration) { w.epollWait(epoll, -1); w.read(event, 8) }
 		})
 		c.waker(func(w *worker) { w.write(event, 8) })
 	case "pipe", "unix", "tcp":
 		from, to := channel(c.task.Kind)
-		c.waiter(func(w *worker) func(time.Duration) { return func(time.Duration) { w.read(from) } })
+		c.waiter(func(w *worker) func(time.Duration) { return func(time.Duration) { w.read(from, 1) } })
 		c.waker(func(w *worker) { w.write(to, 1) })
 	case "fault-file":
 		c.waiter(func(w *worker) func(time.Duration) { return w.faultFile(c.task.Dir) })
@@ -114,8 +117,9 @@ func (w *worker) epollWait(epoll, ms int) {
 	}
 }
 
-func (w *worker) read(fd int) {
-	_, _, errno := w.call(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&w.buf)), 8, 0, 0, 0)
+// read takes n bytes, no more: the next ones belong to the next wait.
+func (w *worker) read(fd, n int) {
+	_, _, errno := w.call(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&w.buf)), uintptr(n), 0, 0, 0)
 	if errno != 0 {
 		panic(fmt.Sprintf("read: %v", errno))
 	}
