@@ -44,6 +44,7 @@ var rules = map[string]rule{
 	"internal/protogen":  {},
 	"internal/democheck": {imports: []string{"report", "attribution", "ladder"}},
 	"internal/vmtest":    {},
+	"internal/truth":     {imports: []string{"bpf"}},
 }
 
 // onlyFor lists directories that few may import, whatever their own rules say.

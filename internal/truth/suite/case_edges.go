@@ -51,8 +51,8 @@ func (c *child) holds(p *bpf.Profiler, hash uint64, function string) bool {
 	return false
 }
 
-// windows runs a child through windows edge to edge, from `lead` before its
-// work begins, and gives their accounts and what the child says.
+// windows runs a child through windows edge to edge, its work beginning `lead`
+// after the first opens, and gives their accounts and what the child says.
 func (a *attempt) windows(t task, lead time.Duration, n int, length time.Duration, settle time.Duration) (ws []bpf.Window, accounts []map[uint32]bpf.Thread, r report, err error) {
 	c, err := startChild(a.ctx, t, "")
 	if err != nil {
@@ -64,7 +64,7 @@ func (a *attempt) windows(t task, lead time.Duration, n int, length time.Duratio
 		return nil, nil, r, err
 	}
 	defer a.p.Remove(s)
-	start := bpf.Now() + 30e6
+	start := bpf.Now() + 300e6
 	arm := func(i int) error {
 		w := bpf.Window{ID: uint32(i + 1), Start: start + bpf.MonoNs(i)*bpf.MonoNs(length), BlockNs: 100e6}
 		w.End = w.Start + bpf.MonoNs(length)
@@ -172,8 +172,8 @@ func closingOf(accounts []map[uint32]bpf.Thread) Figure {
 // CPU. Their log of both clocks tells their CPU time up to each edge.
 func edgesWhileRunning(a *attempt) error {
 	n := pick(a, 10, 40)
-	const length = 70 * time.Millisecond // no multiple of a tick or of their turns
-	ws, accounts, r, err := a.windows(task{Name: "spin", Kind: "log", N: 2, Length: length*time.Duration(n) + 200*time.Millisecond, CPU: a.host.last()}, -10*time.Millisecond, n, length, 0)
+	const length = 90700 * time.Microsecond // no multiple of a tick or of their turns
+	ws, accounts, r, err := a.windows(task{Name: "spin", Kind: "log", N: 2, Length: length*time.Duration(n) + 500*time.Millisecond, CPU: a.host.last()}, -200*time.Millisecond, n, length, 0)
 	if err != nil {
 		return err
 	}

@@ -153,6 +153,7 @@ func (o *observed) switches() Figure {
 // offClock: all time off the CPU is the wall clock less the thread's CPU clock.
 // The CPU clock charges a part of each switch, so the truth lies between that and
 // that plus the CPU time in the calls that wait; the wait to begin is outside.
+// Where a neighbour preempts it, the two clocks differ by the skew of its waits to run.
 func (o *observed) offClock(role string) Figure {
 	var gaps []gap
 	for _, w := range o.worked(role) {
@@ -160,7 +161,8 @@ func (o *observed) offClock(role string) Figure {
 		truth := float64(w.WallNs) - float64(w.CPUNs)
 		n := max(w.Waits, th.Switches) // a worker that is preempted is off the CPU more often than it waits
 		s := slack(clockPart, truth, n)
-		gaps = append(gaps, gap{who(w), truth, offNs(th), s, s + float64(w.InCPUNs) + float64(w.Began-w.Told), n})
+		skew := float64(th.RunQueueSkewNs)
+		gaps = append(gaps, gap{who(w), truth, offNs(th), s + max(0, skew), s + max(0, -skew) + float64(w.InCPUNs) + float64(w.Began-w.Told), n})
 	}
 	return worst("blocked + run-queue wait", "interval", gaps, "wall - CPU clock")
 }

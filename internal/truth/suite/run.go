@@ -106,7 +106,7 @@ func selectCases(all []testCase, o Options) (selected []testCase, err error) {
 // edge came late.
 func tryCase(ctx context.Context, c testCase, fresh attempt) ([]Figure, error) {
 	var first []Figure
-	for try := range 2 {
+	for try, late := 0, 0; try < 2; {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -116,7 +116,8 @@ func tryCase(ctx context.Context, c testCase, fresh attempt) ([]Figure, error) {
 		for i := range a.undo {
 			err = errors.Join(err, a.undo[len(a.undo)-1-i]())
 		}
-		if errors.Is(err, errLate) && try == 0 {
+		if errors.Is(err, errLate) && late < maxLate {
+			late++ // it has measured nothing
 			continue
 		}
 		if err != nil {
@@ -136,9 +137,13 @@ func tryCase(ctx context.Context, c testCase, fresh attempt) ([]Figure, error) {
 			return a.figures, nil
 		}
 		first = a.figures
+		try++
 	}
-	return nil, errLate
+	panic("not reached: the second try returns")
 }
+
+// maxLate is how often a case begins anew because an edge was set too late.
+const maxLate = 5
 
 func allOK(figures []Figure) bool {
 	for _, f := range figures {
