@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -78,6 +79,7 @@ func Workload() {
 		fmt.Fprintf(os.Stderr, "%s: no workload %q\n", workloadEnv, t.Name)
 		os.Exit(2)
 	}
+	debug.SetMaxThreads(t.N + 10_000) // of the Go runtime, which gives up at 10,000
 	c := newCrew(t)
 	enlist(c)
 	c.serve()

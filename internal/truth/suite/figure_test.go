@@ -79,6 +79,12 @@ func TestWorst(t *testing.T) {
 	}
 }
 
+func TestSum(t *testing.T) {
+	if got := sum("all", []gap{{"a", 1, 2, 3, 4, 5}, {"b", 10, 20, 30, 40, 50}}); got != (gap{"all", 11, 22, 33, 44, 55}) {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestSlack(t *testing.T) {
 	if got := slack(clockPart, 1e9, 10); got != 2e6+40e3 {
 		t.Errorf("0.2 %% of a second and 10 × 4 µs are %v ns", got)

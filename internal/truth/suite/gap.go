@@ -28,6 +28,19 @@ func (g gap) strain() float64 {
 	return err / allowed // +Inf where nothing is allowed
 }
 
+// sum is one gap of several.
+func sum(who string, gaps []gap) gap {
+	all := gap{who: who}
+	for _, g := range gaps {
+		all.truth += g.truth
+		all.account += g.account
+		all.below += g.below
+		all.above += g.above
+		all.events += g.events
+	}
+	return all
+}
+
 // worst makes the figure of the thread that is nearest to its bound, or furthest
 // beyond, with the signed mean over all. No thread at all fails.
 func worst(what, per string, gaps []gap, detail string) Figure {

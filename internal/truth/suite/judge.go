@@ -122,17 +122,25 @@ func (o *observed) onCPU() Figure {
 		th := o.threads[w.Tid]
 		account := float64(int64(th.OnCPUWallNs) + th.OnCPUSkewNs)
 		s := slack(oraclePart, float64(w.CPUNs), th.Switches+2)
-		outside := gateCPUNs
+		outside := float64(gateCPUNs)
 		if o.child.task.big() {
-			outside = 50 * gateCPUNs // the runtime looks for work for a thread that has no P
+			// Each waits for the Go runtime, too, around its work: some for long, so
+			// that only all of them together say something.
+			outside = runtimeCPUNs
 		}
 		gaps = append(gaps, gap{who(w), float64(w.CPUNs), account, s, s + outside + o.stolenNs, th.Switches})
+	}
+	if o.child.task.big() {
+		gaps = []gap{sum("all workers", gaps)}
 	}
 	return worst("on-CPU, own CPU clock", "switch", gaps, "")
 }
 
-// gateCPUNs is the CPU time of leaving the gate and entering it, at most.
-const gateCPUNs = 100e3 // ns
+// CPU time of leaving the gate and entering it, at most.
+const (
+	gateCPUNs    = 100e3
+	runtimeCPUNs = 1e6 // the same with the Go runtime's help, on the mean
+)
 
 func who(w *worker) string { return fmt.Sprintf("%s %d", w.Role, w.Tid) }
 

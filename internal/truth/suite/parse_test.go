@@ -53,7 +53,7 @@ func TestParseStolen(t *testing.T) {
 
 func TestParseCPUStat(t *testing.T) {
 	for text, want := range map[string][2]uint64{
-		"nr_periods 9\nnr_throttled 7\nthrottled_time 123\nnr_bursts 0\n":                       {7, 123},
+		"nr_periods 9\nnr_throttled 7\nthrottled_time 123\nnr_bursts 0\n":             {7, 123},
 		"usage_usec 5\nuser_usec 5\nnr_periods 9\nnr_throttled 7\nthrottled_usec 5\n": {7, 5000},
 	} {
 		if times, ns, err := parseCPUStat(text); err != nil || times != want[0] || ns != want[1] {
@@ -90,6 +90,17 @@ func TestCPUBetween(t *testing.T) {
 	}
 	if _, _, ok := cpuBetween(log, 1050, 1500); ok {
 		t.Error("an edge after the end of the log was accepted")
+	}
+}
+
+func TestPardon(t *testing.T) {
+	for _, c := range []struct {
+		in, out uint64
+		want    float64
+	}{{0, 0, 0}, {1, 0, 25e6}, {175, 0, 100e6}, {0, 1, 3e9}, {1, 9, 25e6 + 12e9}} {
+		if got := pardon(c.in, c.out, 3e9); got != c.want {
+			t.Errorf("%d in and %d out: %v, want %v", c.in, c.out, got, c.want)
+		}
 	}
 }
 
