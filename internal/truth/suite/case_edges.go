@@ -59,6 +59,9 @@ func (a *attempt) windows(t task, lead time.Duration, n int, length time.Duratio
 		return nil, nil, r, err
 	}
 	defer c.close()
+	if err := a.enter(c); err != nil {
+		return nil, nil, r, err
+	}
 	s, err := a.p.AddTree(c.Pid)
 	if err != nil {
 		return nil, nil, r, err
@@ -116,7 +119,7 @@ func edgesInASleep(a *attempt) error {
 		return err
 	}
 	var exact, cut []gap
-	events, sum := 0, 0.0
+	events, sum, waited := 0, 0.0, 0.0
 	var napper *worker
 	for _, w := range r.Workers {
 		if w.Role == "napper" {
@@ -128,8 +131,9 @@ func edgesInASleep(a *attempt) error {
 		th := accounts[i][napper.Tid]
 		ns, _ := blockedIn(th, sleepReason)
 		sum += ns
+		waited += float64(th.RunQueueNs)
 		who := fmt.Sprintf("window %d", w.ID)
-		if w.Start > slept && w.End < woke-1e6 {
+		if w.Start > slept+10e6 && w.End < slept+bpf.MonoNs(nap) {
 			// Nothing but the sleep, to the nanosecond.
 			exact = append(exact, gap{who, float64(w.End - w.Start), ns, 0, 0, 1})
 			if !th.NoEvent || len(th.Blocked) != 1 {
@@ -152,7 +156,7 @@ func edgesInASleep(a *attempt) error {
 		worst("windows at its ends", "window", cut, "own clock, cut at the edges"))
 	whole := float64(napper.InWallNs)
 	s := slack(clockPart, whole, 1)
-	a.add(worst("Σ over windows", "sleep", []gap{{who(napper), whole, sum, s + float64(napper.InCPUNs), s, 1}}, "clock around the sleep"))
+	a.add(worst("Σ over windows", "sleep", []gap{{who(napper), whole, sum, s + float64(napper.InCPUNs) + waited, s, 1}}, "clock around the sleep"))
 	a.add(closingOf(accounts))
 	return nil
 }

@@ -17,18 +17,9 @@ type quota struct{ dir string }
 
 // makeQuota makes one of a percentage of one CPU, per period of 100 ms.
 func (a *attempt) makeQuota(percent int) (*quota, error) {
-	root, v1 := "", false
-	for _, dir := range []string{"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"} {
-		if _, err := os.Stat(filepath.Join(dir, "cpu.shares")); err == nil {
-			root, v1 = dir, true
-		}
-	}
-	if root == "" {
-		root = a.host.cgroup2
-		err := os.WriteFile(filepath.Join(root, "cgroup.subtree_control"), []byte("+cpu"), 0)
-		if root == "" || err != nil {
-			return nil, errors.Join(errors.New("no CPU controller: run as root where one can be written, or leave the quota cases out"), err)
-		}
+	root, v1, err := a.host.cpuController()
+	if err != nil {
+		return nil, fmt.Errorf("%w, or leave the quota cases out", err)
 	}
 	dir, remove, err := makeCgroup(root, fmt.Sprintf("quota-%d", percent))
 	if err != nil {
@@ -44,19 +35,10 @@ func (a *attempt) makeQuota(percent int) (*quota, error) {
 	}
 	// Most of the CPU while there is quota: beside neighbours, too, it is the quota
 	// that holds the spinner back.
-	file, text = "cpu.weight", "10000"
-	if v1 {
-		file, text = "cpu.shares", "262144"
-	}
-	if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0); err != nil {
-		return nil, fmt.Errorf("set a weight: %w", err)
-	}
-	return &quota{dir}, nil
+	return &quota{dir}, weigh(dir, v1, 256)
 }
 
-func (q *quota) join(c *child) error {
-	return os.WriteFile(filepath.Join(q.dir, "cgroup.procs"), []byte(strconv.Itoa(int(c.Pid))), 0)
-}
+func (q *quota) join(c *child) error { return joinCgroup(q.dir, c) }
 
 // parseCPUStat reads how often and for how long a cgroup was throttled, over its CPUs.
 func parseCPUStat(text string) (times, ns uint64, err error) {

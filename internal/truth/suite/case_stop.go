@@ -58,14 +58,14 @@ type stopTimes struct{ low, high bpf.MonoNs }
 // hold stops a child, and lets it go on after `f`.
 func (b brake) hold(c *child, f func() error) (from, began, cont, gone bpf.MonoNs, err error) {
 	wait := func(want bool) error {
-		for range 2000 {
+		for range 20_000 {
 			is, err := b.stopped(c)
 			if err != nil || is == want {
 				return err
 			}
 			time.Sleep(time.Millisecond)
 		}
-		return fmt.Errorf("stopped is not %v after two seconds", want)
+		return fmt.Errorf("stopped is not %v after twenty seconds", want)
 	}
 	from = bpf.Now()
 	if err = b.stop(c); err != nil {

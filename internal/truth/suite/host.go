@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/cilium/ebpf/btf"
 	"golang.org/x/sys/unix"
@@ -144,4 +145,14 @@ func makeCgroup(parent, name string) (dir string, remove func() error, err error
 		return "", nil, fmt.Errorf("make a cgroup: %w; run as root where cgroups can be written", err)
 	}
 	return dir, func() error { return removeCgroup(dir) }, nil
+}
+
+func removeCgroup(dir string) (err error) {
+	for range 200 {
+		if err = os.Remove(dir); err == nil {
+			return nil
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return fmt.Errorf("remove a cgroup: %w", err)
 }

@@ -21,6 +21,7 @@ type attempt struct {
 	host    *host
 	short   bool
 	dir     string // for files
+	room    string // cgroup of workloads that have none of their own; "" for none
 	second  bool   // the first try was out of bounds
 	undo    []func() error
 	figures []Figure
@@ -76,10 +77,14 @@ func (a *attempt) observe(pl plan) (*observed, error) {
 		return nil, err
 	}
 	defer c.close()
-	if pl.joined != nil {
-		if err := pl.joined(c); err != nil {
-			return nil, err
-		}
+	switch {
+	case pl.joined != nil:
+		err = pl.joined(c)
+	case pl.cgroup == "":
+		err = a.enter(c)
+	}
+	if err != nil {
+		return nil, err
 	}
 	s, err := a.p.AddTree(c.Pid)
 	if err != nil {
@@ -160,6 +165,14 @@ func (a *attempt) observe(pl plan) (*observed, error) {
 	after, err := stolenNs()
 	o.stolenNs = after - stolen
 	return o, err
+}
+
+// enter moves a child to where workloads have room.
+func (a *attempt) enter(c *child) error {
+	if a.room == "" {
+		return nil
+	}
+	return joinCgroup(a.room, c)
 }
 
 func byTid(list []bpf.Thread) map[uint32]bpf.Thread {

@@ -7,11 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"runtime"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -51,7 +49,7 @@ func Names() (names []string) {
 //
 // The calling program must call Workload first thing in main. Run is not to be
 // called twice at the same time: cases would disturb each other.
-func Run(ctx context.Context, o Options) ([]Figure, error) {
+func Run(ctx context.Context, o Options) (figures []Figure, err error) {
 	host, err := lookAtHost()
 	if err != nil {
 		return nil, err
@@ -70,12 +68,16 @@ func Run(ctx context.Context, o Options) ([]Figure, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
+	room, leave, err := host.makeRoom()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, leave()) }()
 	// Workloads die with the thread that starts them.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	var figures []Figure
 	for _, c := range selected {
-		got, err := tryCase(ctx, c, attempt{ctx: ctx, p: p, host: host, short: o.Short, dir: dir})
+		got, err := tryCase(ctx, c, attempt{ctx: ctx, p: p, host: host, short: o.Short, dir: dir, room: room})
 		if err != nil {
 			return figures, fmt.Errorf("case %s: %w", c.name, err)
 		}
@@ -192,14 +194,4 @@ func diskDir() (string, error) {
 		return dir, nil
 	}
 	return "", fmt.Errorf("no writable directory on a disk among %s: set TMPDIR to one", strings.Join(tried, ", "))
-}
-
-func removeCgroup(dir string) (err error) {
-	for range 200 {
-		if err = os.Remove(dir); err == nil {
-			return nil
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	return fmt.Errorf("remove cgroup %s: %w", filepath.Base(dir), err)
 }
