@@ -46,6 +46,7 @@ var rules = map[string]rule{
 	"internal/democheck": {imports: []string{"report", "attribution", "ladder"}},
 	"internal/vmtest":    {},
 	"internal/bench":     {imports: []string{anything}},
+	"internal/truth":     {imports: []string{"bpf"}},
 }
 
 // onlyFor lists directories that few may import, whatever their own rules say.
