@@ -16,6 +16,8 @@ BENCHFLAGS  ?=
 # Guests of `make test-vm`: arm64 or amd64, and kernels as "6.1 6.12 newest".
 ARCH        ?= arm64
 KERNELS     ?=
+# More flags of internal/vmtest, as in: VMFLAGS='--lockdown off --tests Throttled'
+VMFLAGS     ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help build dist demo check test race test-vm bench-account lint fmt generate fuzz image clean linux
@@ -45,7 +47,7 @@ race: ## Run the tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race -short -p 1 $$($(GO) list ./... | grep -v '/bpf$$')
 
 test-vm: ## Test on a stock ARCH kernel under lockdown; or a table of several: KERNELS="6.1 6.12 newest"
-	$(GO) run ./internal/vmtest $(if $(KERNELS),matrix --kernels "$(KERNELS)",gate --timeout 10m) --arch $(ARCH)
+	$(GO) run ./internal/vmtest $(if $(KERNELS),matrix --kernels "$(KERNELS)",gate --timeout 10m) --arch $(ARCH) $(VMFLAGS)
 
 bench-account: linux ## Measure the account's cost and the truth of its intervals (root, about 30 minutes)
 	$(GO) run ./internal/bench account $(BENCHFLAGS)

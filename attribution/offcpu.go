@@ -128,7 +128,7 @@ func (s *OffCPUStack) isIdle(r *Rules) bool {
 	if s.State != StateBlocked {
 		return false
 	}
-	idle, _ := r.isIdle(s.ThreadGroup, s.Reason)
+	idle, _ := r.isIdle(s.ThreadGroup, s.Thread, s.Reason)
 	return idle
 }
 

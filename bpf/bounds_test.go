@@ -155,7 +155,7 @@ func TestThreadsFull(t *testing.T) {
 	s := tree(t, p, first)
 	w := arm(t, p, s, 1)
 	first.start()
-	first.result()
+	want := first.result()
 	threads := finish(t, p, s, &w)
 	counters, err := p.Counters()
 	if err != nil {
@@ -164,7 +164,7 @@ func TestThreadsFull(t *testing.T) {
 	if counters["threads_full"] == 0 {
 		t.Error("no event of a thread beyond the bound was counted")
 	}
-	if th, ok := threads[first.tid]; !ok || th.OnCPUWallNs < 100e6 {
+	if th, ok := threads[first.tid]; !ok || th.OnCPUWallNs < want.CPUNs*9/10 {
 		t.Errorf("the first thread: %+v", th)
 	}
 	if len(threads) != 1 {

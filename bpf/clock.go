@@ -26,6 +26,23 @@ const (
 	ClockPerCgroup
 )
 
+func (c Clock) String() string {
+	if c == ClockPerCgroup {
+		return "cgroup"
+	}
+	return "cpu"
+}
+
+// ParseClock reads what String writes.
+func ParseClock(text string) (Clock, error) {
+	for _, c := range []Clock{ClockPerCPU, ClockPerCgroup} {
+		if text == c.String() {
+			return c, nil
+		}
+	}
+	return 0, fmt.Errorf("sampling clock %q: want cpu or cgroup", text)
+}
+
 // clockSet is sampling events, one per online CPU, with a fixed period and off
 // at first: a frequency would make the weight of a sample vary.
 type clockSet []int

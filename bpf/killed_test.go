@@ -128,7 +128,7 @@ func TestKilledLeavesNothing(t *testing.T) {
 	}
 	c.cmd.Wait()
 	var left []string
-	for range 100 { // the kernel frees them after grace periods
+	for range 600 { // the kernel frees them after grace periods, which load makes long
 		left = nil
 		now := objectsOfRung(t)
 		for _, object := range held {
@@ -141,7 +141,7 @@ func TestKilledLeavesNothing(t *testing.T) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	t.Errorf("left after 5 s: %q", left)
+	t.Errorf("left after 30 s: %q", left)
 }
 
 // Two Profilers at once measure the same target, and each is right.

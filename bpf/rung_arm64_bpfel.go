@@ -256,11 +256,14 @@ const (
 	rungVarCounterType    = "counter_type"
 	rungVarGeneration     = "generation"
 	rungVarMaxThreads     = "max_threads"
+	rungVarNoSlot         = "no_slot"
+	rungVarOutside        = "outside"
 	rungVarReportHeadType = "report_head_type"
 	rungVarReportSlot     = "report_slot"
 	rungVarStackBudget    = "stack_budget"
 	rungVarStateType      = "state_type"
 	rungVarThreadCount    = "thread_count"
+	rungVarTreeBits       = "tree_bits"
 	rungVarTreeCount      = "tree_count"
 )
 
@@ -347,11 +350,14 @@ type rungVariableSpecs struct {
 	CounterType    *ebpf.VariableSpec `ebpf:"counter_type"`
 	Generation     *ebpf.VariableSpec `ebpf:"generation"`
 	MaxThreads     *ebpf.VariableSpec `ebpf:"max_threads"`
+	NoSlot         *ebpf.VariableSpec `ebpf:"no_slot"`
+	Outside        *ebpf.VariableSpec `ebpf:"outside"`
 	ReportHeadType *ebpf.VariableSpec `ebpf:"report_head_type"`
 	ReportSlot     *ebpf.VariableSpec `ebpf:"report_slot"`
 	StackBudget    *ebpf.VariableSpec `ebpf:"stack_budget"`
 	StateType      *ebpf.VariableSpec `ebpf:"state_type"`
 	ThreadCount    *ebpf.VariableSpec `ebpf:"thread_count"`
+	TreeBits       *ebpf.VariableSpec `ebpf:"tree_bits"`
 	TreeCount      *ebpf.VariableSpec `ebpf:"tree_count"`
 }
 
@@ -416,11 +422,14 @@ type rungVariables struct {
 	CounterType    *ebpf.Variable `ebpf:"counter_type"`
 	Generation     *ebpf.Variable `ebpf:"generation"`
 	MaxThreads     *ebpf.Variable `ebpf:"max_threads"`
+	NoSlot         *ebpf.Variable `ebpf:"no_slot"`
+	Outside        *ebpf.Variable `ebpf:"outside"`
 	ReportHeadType *ebpf.Variable `ebpf:"report_head_type"`
 	ReportSlot     *ebpf.Variable `ebpf:"report_slot"`
 	StackBudget    *ebpf.Variable `ebpf:"stack_budget"`
 	StateType      *ebpf.Variable `ebpf:"state_type"`
 	ThreadCount    *ebpf.Variable `ebpf:"thread_count"`
+	TreeBits       *ebpf.Variable `ebpf:"tree_bits"`
 	TreeCount      *ebpf.Variable `ebpf:"tree_count"`
 }
 

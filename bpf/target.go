@@ -129,6 +129,11 @@ func (p *Profiler) publish() error {
 		}
 	}
 	p.generation++
+	if trees == 0 { // no process is in one
+		if err := p.objects.TreeBits.Set(make([]uint64, p.objects.TreeBits.Size()/8)); err != nil {
+			return err
+		}
+	}
 	return errors.Join(
 		p.objects.Generation.Set(p.generation),
 		p.objects.CgroupCount.Set(cgroups),

@@ -76,7 +76,7 @@ func (b *bench) step(target agent.Target, length time.Duration) (*rungv1.StepRec
 		return nil, err
 	}
 	defer kernel.Close()
-	a, err := agent.New(agent.Config{Targets: []agent.Target{target}, RateHz: agent.DefaultRateHz}, kernel)
+	a, err := agent.New(agent.Config{Targets: []agent.Target{target}, Loaded: bpf.Options{RateHz: agent.DefaultRateHz}}, kernel)
 	if err != nil {
 		return nil, err
 	}
