@@ -74,6 +74,7 @@ type loop struct {
 	steps      int // of work per turn
 	turns      [2]chan int
 	done       chan slice
+	memory     [2]memory
 }
 
 func newLoop(cpu int) *loop {
@@ -103,14 +104,14 @@ func (l *loop) side(side, turns int) slice {
 	var before, after unix.Rusage
 	unix.Getrusage(unix.RUSAGE_THREAD, &before)
 	c0 := clockNs(unix.CLOCK_THREAD_CPUTIME_ID)
-	x := uint64(side)
-	x = work(x, probeSteps)
+	x, m := uint64(side), &l.memory[side]
+	x = m.work(x, probeSteps)
 	c1 := clockNs(unix.CLOCK_THREAD_CPUTIME_ID)
 	for range turns {
 		if side == 1 {
 			rawByte(unix.SYS_READ, l.ping[0])
 		}
-		x = work(x, l.steps)
+		x = m.work(x, l.steps)
 		if side == 0 {
 			rawByte(unix.SYS_WRITE, l.ping[1])
 			rawByte(unix.SYS_READ, l.pong[0])
@@ -119,7 +120,7 @@ func (l *loop) side(side, turns int) slice {
 		}
 	}
 	c2 := clockNs(unix.CLOCK_THREAD_CPUTIME_ID)
-	x = work(x, probeSteps)
+	x = m.work(x, probeSteps)
 	probe := c1 - c0 + clockNs(unix.CLOCK_THREAD_CPUTIME_ID) - c2
 	unix.Getrusage(unix.RUSAGE_THREAD, &after)
 	switches := after.Nvcsw + after.Nivcsw - before.Nvcsw - before.Nivcsw
