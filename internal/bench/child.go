@@ -66,6 +66,8 @@ func startChild(dirs []string, task ...string) (*child, error) {
 	// A signal to preempt a thread could end its sleep early.
 	cmd.Env = append(os.Environ(), workloadEnv+"="+strings.Join(task, " "), "GOMAXPROCS=2", "GODEBUG=asyncpreemptoff=1")
 	cmd.Stderr = os.Stderr
+	// It follows the thread that forks: main keeps to its own.
+	cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err

@@ -70,9 +70,7 @@ func (b *bench) loss() error {
 			return err
 		}
 		drain = max(drain, time.Since(began))
-		for _, t := range threads {
-			seen += pairSwitches(t)
-		}
+		seen += pairSwitches(threads)
 		for _, r := range rows {
 			draws += r.Samples
 		}
@@ -91,13 +89,17 @@ func (b *bench) loss() error {
 	return nil
 }
 
-// pairSwitches is a thread's, if it is one of the pair: the others of the process
-// switch a few times per slice.
-func pairSwitches(t bpf.Thread) uint64 {
-	if t.Switches < 1000 {
-		return 0
+// pairSwitches is those of the pair: of the two threads that switch most.
+func pairSwitches(threads []bpf.Thread) uint64 {
+	var first, second uint64
+	for _, t := range threads {
+		if t.Switches > first {
+			first, second = t.Switches, first
+		} else {
+			second = max(second, t.Switches)
+		}
 	}
-	return t.Switches
+	return first + second
 }
 
 func (b *bench) judgeLoss(before, after bpf.Counters, seen uint64, own int64, note string) {

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/rungprof/rung/bpf"
 )
 
@@ -242,7 +244,8 @@ func (b *bench) rungError() error {
 				}
 				offNs, onNs = float64(t.RunQueueNs+t.ThrottledNs), float64(t.OnCPUWallNs)
 				for _, r := range t.Blocked {
-					if r.Reason == sleepReason {
+					// It waits in read for its beginning and its end.
+					if nr, ok := r.Reason.Syscall(); !ok || nr != unix.SYS_READ {
 						offNs += float64(r.Ns)
 					}
 				}

@@ -151,8 +151,9 @@ func parked(args []string, in *bufio.Reader) any {
 
 // spin works on until the end of the process.
 func spin([]string, *bufio.Reader) any {
+	var m memory
 	for {
-		sink = work(sink, 10_000)
+		sink = m.work(sink, 10_000)
 	}
 }
 
@@ -166,10 +167,11 @@ type slept struct {
 func sleeps(args []string, _ *bufio.Reader) any {
 	n, _ := strconv.Atoi(args[0])
 	d, _ := time.ParseDuration(args[1])
+	var m memory
 	wall, cpu := clockNs(unix.CLOCK_MONOTONIC), clockNs(unix.CLOCK_THREAD_CPUTIME_ID)
 	for range n {
 		placeA(d)
-		sink = work(sink, 200_000)
+		sink = m.work(sink, 200_000)
 	}
 	return slept{clockNs(unix.CLOCK_MONOTONIC) - wall, clockNs(unix.CLOCK_THREAD_CPUTIME_ID) - cpu, n}
 }
