@@ -160,6 +160,7 @@ load: {protocol: rest-h1, path: /echo, body: tiny, connections: 2}
 // of steps, come to their end with the same schedule, seeds and rows; what was
 // finished stays byte-identical, none is missing and none is there twice.
 func TestLiveKilledCampaign(t *testing.T) {
+	long(t)
 	plan, out := writePlan(t, "name: killed\nrepeats: 3\n"+bundledArms+
 		"ladder: {rates: [100, 200], step: 300ms, settle: 50ms, gap: 0s}\n")
 	var before map[string]string
@@ -220,6 +221,7 @@ func TestLiveKilledCampaign(t *testing.T) {
 
 // TestLiveExamplePlan runs the plan of the README.
 func TestLiveExamplePlan(t *testing.T) {
+	long(t)
 	const plan = "testdata/plans/two-arms.yaml"
 	out := filepath.Join(t.TempDir(), "out")
 	began := time.Now()
@@ -256,6 +258,7 @@ func TestLiveExamplePlan(t *testing.T) {
 // TestLiveInterrupt: SIGINT within a step ends the campaign cleanly; the part of
 // the step that was driven is kept, marked, and driven again by the next run.
 func TestLiveInterrupt(t *testing.T) {
+	long(t)
 	plan, out := writePlan(t, bundledArms+"ladder: {rates: [100, 150], step: 1500ms, settle: 100ms, gap: 0s}\n")
 	r := startRun(t, plan, out)
 	r.until("00-100 measured")
@@ -289,6 +292,7 @@ func TestLiveInterrupt(t *testing.T) {
 
 // TestLiveBadArms: what does not start is told with its reason, and quickly.
 func TestLiveBadArms(t *testing.T) {
+	long(t)
 	const ladder = "load: {protocol: rest-h1}\nredo: 1\nladder: {rates: [100], step: 300ms, settle: 50ms}\n"
 	for _, c := range []struct {
 		name, plan string
@@ -356,6 +360,7 @@ func startServer(t *testing.T, address string) (*exec.Cmd, string) {
 // TestLiveArmRestartedBySomeoneElse: the step in which it happened is void and
 // driven again on the new process.
 func TestLiveArmRestartedBySomeoneElse(t *testing.T) {
+	long(t)
 	server, address := startServer(t, "127.0.0.1:0")
 	plan, out := writePlan(t, "arms: [{name: a, address: '"+address+"'}]\nload: {protocol: rest-h1, path: /echo}\n"+
 		"ladder: {rates: [100, 150], step: 2s, settle: 100ms, gap: 0s}\n")
@@ -379,6 +384,7 @@ func TestLiveArmRestartedBySomeoneElse(t *testing.T) {
 // TestLiveFullDisk: a disk that fills up in the middle stops the campaign with its
 // name; what was finished is whole, and the campaign goes on once there is room.
 func TestLiveFullDisk(t *testing.T) {
+	long(t)
 	if os.Geteuid() != 0 {
 		t.Skip("mounting a small file system needs root")
 	}
@@ -440,6 +446,7 @@ func fillDisk(path string) error {
 // TestLiveContainer runs an arm by an engine's command line: a script that starts
 // a process where an engine would start a container.
 func TestLiveContainer(t *testing.T) {
+	long(t)
 	dir := t.TempDir()
 	script := filepath.Join(dir, "engine")
 	if err := os.WriteFile(script, []byte(fmt.Sprintf(fakeEngine, dir)), 0o755); err != nil {
@@ -495,6 +502,7 @@ esac
 // TestLiveQuotaAndAgent: a quota is set and seen, profiled steps have a record of
 // the embedded agent, controls have none, and the profiler's overhead is told.
 func TestLiveQuotaAndAgent(t *testing.T) {
+	long(t)
 	if err := missingError(thisHost().requirements()); err != nil {
 		t.Skipf("an embedded agent needs what this host lacks: %v", err)
 	}
@@ -594,5 +602,13 @@ func TestListeners(t *testing.T) {
 		if who := listenersAt(other); len(who) > 0 {
 			t.Errorf("%s: %+v", other, who)
 		}
+	}
+}
+
+// long is for tests that measure for many seconds what their fakes show as well:
+// the race detector has those.
+func long(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: run without -short")
 	}
 }
