@@ -202,6 +202,7 @@ type stamp struct {
 func (w *worker) live(work func(*worker)) {
 	runtime.LockOSThread()
 	w.Tid = uint32(unix.Gettid())
+	unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // its sleeps end when they are to end
 	w.crew.ready.Add(1)
 	if work != nil {
 		w.gate(w.crew.goFd)
