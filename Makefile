@@ -11,12 +11,16 @@ TESTFLAGS   ?=
 FUZZTIME    ?= 5s
 # Flags for `rung demo`, as in: make demo DEMOFLAGS='--arms grpc-unary --json'
 DEMOFLAGS   ?=
+# Flags for `make bench-account`, as in: BENCHFLAGS='--quick --only cost'
+BENCHFLAGS  ?=
 # Guests of `make test-vm`: arm64 or amd64, and kernels as "6.1 6.12 newest".
 ARCH        ?= arm64
 KERNELS     ?=
+# More flags of internal/vmtest, as in: VMFLAGS='--lockdown off --tests Throttled'
+VMFLAGS     ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build dist demo check test race truth test-vm lint fmt generate fuzz image clean linux
+.PHONY: help build dist demo check test race truth test-vm bench-account lint fmt generate fuzz image clean linux
 
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,7 +52,10 @@ truth: linux ## Hold the account against workloads whose answer is known (root, 
 	build/truth $(if $(SHORT),--short) $(if $(ONLY),--only '$(ONLY)')
 
 test-vm: ## Test on a stock ARCH kernel under lockdown; or a table of several: KERNELS="6.1 6.12 newest"
-	$(GO) run ./internal/vmtest $(if $(KERNELS),matrix --kernels "$(KERNELS)",gate --timeout 10m) --arch $(ARCH)
+	$(GO) run ./internal/vmtest $(if $(KERNELS),matrix --kernels "$(KERNELS)",gate --timeout 10m) --arch $(ARCH) $(VMFLAGS)
+
+bench-account: linux ## Measure the account's cost and the truth of its intervals (root, about 30 minutes)
+	$(GO) run ./internal/bench account $(BENCHFLAGS)
 
 lint: ## gofmt, go vet and staticcheck
 	@unformatted=$$(gofmt -l .); \

@@ -101,7 +101,7 @@ func (a *Agent) conflict(targets []*target, key stepKey, at bpf.MonoNs) (busy *w
 			holder := w.step
 			switch {
 			case !holder.ended && !holder.closing && now() < holder.end:
-				return nil, 0, status.Errorf(codes.FailedPrecondition, "target %q is held by %v until that is ended, or expires at %s; %v would overlap it: one run at a time can measure a target", t.Name, holder.stepKey, wall(holder.end), key)
+				return nil, 0, status.Errorf(codes.FailedPrecondition, "target %q is held by %v until that is ended, or expires at %s; %v would overlap it: one run at a time can measure a target", t.Name, holder.stepKey, a.wall(holder.end), key)
 			case at != 0 && at < holder.end:
 				return nil, 0, status.Errorf(codes.FailedPrecondition, "target %q is held by %v until %d ns; %v would begin %v before that", t.Name, holder.stepKey, holder.end, key, time.Duration(holder.end-at))
 			}

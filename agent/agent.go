@@ -19,6 +19,7 @@ import (
 
 	"github.com/rungprof/rung/agent/cgroup"
 	"github.com/rungprof/rung/agent/symbol"
+	"github.com/rungprof/rung/attribution"
 	"github.com/rungprof/rung/bpf"
 )
 
@@ -26,14 +27,30 @@ import (
 // costs well under 1 % of a core; being prime, it does not beat with timers.
 const DefaultRateHz = 199
 
-// keptSteps bounds how many finished steps are kept for fetching.
-const keptSteps = 64
+// Bounds of the threads that have a row of their own in a record, about 300 bytes
+// each, a kilobyte once it is JSON: the default, and what fits in a message.
+const (
+	DefaultMaxThreads = 16384
+	MaxMaxThreads     = 100_000
+)
+
+// keptSteps and keptBytes bound the finished steps that are kept for fetching: the
+// latest ones, of which the last is kept whatever its size.
+const (
+	keptSteps = 64
+	keptBytes = 32 << 20
+)
 
 // Config is what an agent measures and how.
 type Config struct {
 	Targets []Target
-	// RateHz is the sampling rate the kernel side was loaded with, 1..9999.
-	RateHz uint32
+	// Loaded is what the kernel side was loaded with.
+	Loaded bpf.Options
+	// MaxThreads is how many threads of a record have a row of their own, 0 for
+	// DefaultMaxThreads; the others are folded, by group.
+	MaxThreads int
+	// Groups of threads; nil folds the digits of their names.
+	Groups *attribution.Grouper
 	// Proc and Sys are the mount points of procfs and sysfs; empty means /proc and /sys.
 	Proc, Sys string
 	// Log gets transitions (a window armed, closed, drained), never samples.
@@ -42,8 +59,11 @@ type Config struct {
 
 // Validate names the first thing that is wrong.
 func (c Config) Validate() error {
-	if c.RateHz < 1 || c.RateHz > 9999 {
-		return fmt.Errorf("sampling rate %d Hz: must be 1 to 9999", c.RateHz)
+	if err := c.Loaded.Validate(); err != nil {
+		return err
+	}
+	if c.MaxThreads < 0 || c.MaxThreads > MaxMaxThreads {
+		return fmt.Errorf("%d threads of a record: must be 1 to %d", c.MaxThreads, MaxMaxThreads)
 	}
 	if len(c.Targets) == 0 {
 		return errors.New("no target: name at least one, as NAME=cgroup:/path or NAME=pid:N")
@@ -54,6 +74,9 @@ func (c Config) Validate() error {
 	for i, target := range c.Targets {
 		if err := target.Validate(); err != nil {
 			return err
+		}
+		if target.Pid != 0 && c.Loaded.Clock == bpf.ClockPerCgroup {
+			return fmt.Errorf("target %s is a process tree, which a sampling clock per cgroup does not know: name its cgroup, or take the clock cpu", target.Name)
 		}
 		for _, other := range c.Targets[:i] {
 			if err := disjoint(other, target); err != nil {
@@ -95,7 +118,10 @@ type Agent struct {
 	host    *rungv1.Host
 	symbols *symbol.Symbolizer
 	bootID  string
+	began   bpf.MonoNs
 	log     *slog.Logger
+	// wallAheadNs is how far the wall clock is ahead of CLOCK_MONOTONIC.
+	wallAheadNs func() int64
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -104,7 +130,7 @@ type Agent struct {
 	mu       sync.Mutex // guards all below, and what hangs on it
 	targets  []*target
 	steps    map[stepKey]*step
-	finished []stepKey // oldest first, at most keptSteps
+	finished []stepKey // oldest first, within keptSteps and keptBytes
 }
 
 // New prepares an agent over a loaded kernel side, which stays the caller's to
@@ -120,6 +146,9 @@ func New(config Config, kernel Kernel) (*Agent, error) {
 	if config.Log == nil {
 		config.Log = slog.New(slog.DiscardHandler)
 	}
+	if config.MaxThreads == 0 {
+		config.MaxThreads = DefaultMaxThreads
+	}
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
@@ -132,10 +161,12 @@ func New(config Config, kernel Kernel) (*Agent, error) {
 		return nil, err
 	}
 	a := &Agent{
-		config: config, kernel: kernel, roots: roots, bootID: bootID, log: config.Log,
+		config: config, kernel: kernel, roots: roots, bootID: bootID, began: now(), log: config.Log,
 		host:    readHost(config.Proc, config.Sys, roots.Mode()),
 		symbols: symbol.New(symbol.Options{ProcRoot: config.Proc}),
 		steps:   map[stepKey]*step{},
+
+		wallAheadNs: wallAheadNs,
 	}
 	a.ctx, a.cancel = context.WithCancel(context.Background())
 	for _, spec := range config.Targets {

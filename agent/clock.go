@@ -51,12 +51,17 @@ func suspendedNs() int64 { return offsetOf(unix.CLOCK_BOOTTIME) }
 // without a suspend, because a reader was descheduled between clocks.
 const suspendDoubt = int64(time.Millisecond)
 
-// wallUnixNs is the wall time of an instant, by the offset that holds now.
-func wallUnixNs(at bpf.MonoNs) int64 { return int64(at) + offsetOf(unix.CLOCK_REALTIME) }
+// wallAheadNs is how far the wall clock is ahead of CLOCK_MONOTONIC. It serves
+// for instants that people read, and for nothing else: it may be set at any time.
+func wallAheadNs() int64 { return offsetOf(unix.CLOCK_REALTIME) }
 
-// wall is wallUnixNs for people.
-func wall(at bpf.MonoNs) string {
-	return time.Unix(0, wallUnixNs(at)).Format("15:04:05.000")
+// wallStep is a move of the wall clock within a window beyond which it was set
+// rather than slewed.
+const wallStep = int64(time.Second)
+
+// wall is the time of an instant on the wall clock as it stands, for people.
+func (a *Agent) wall(at bpf.MonoNs) string {
+	return time.Unix(0, int64(at)+a.wallAheadNs()).Format("15:04:05.000")
 }
 
 // tickNs is the length of the kernel's timer tick, to which a running thread's

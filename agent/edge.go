@@ -23,6 +23,7 @@ type edge struct {
 	costs        []bpf.ProgramCost
 	costsErr     error
 	suspendedNs  int64
+	wallAheadNs  int64
 	warnings     []string
 }
 
@@ -60,6 +61,7 @@ func (a *Agent) readEdge(w *window, at bpf.MonoNs) (edge, error) {
 	}
 	e.costs, e.costsErr = a.kernel.Costs()
 	e.suspendedNs = suspendedNs()
+	e.wallAheadNs = a.wallAheadNs()
 	e.warnings = append(e.warnings, oracle.warnings...)
 	return e, nil
 }

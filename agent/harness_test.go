@@ -30,14 +30,20 @@ type rig struct {
 
 func newRig(t *testing.T, targets ...Target) *rig {
 	t.Helper()
+	return newRigWith(t, Config{Targets: targets})
+}
+
+// newRigWith fills in what config leaves open.
+func newRigWith(t *testing.T, config Config) *rig {
+	t.Helper()
+	targets := config.Targets
 	if targets == nil {
 		targets = []Target{{Name: "web", Cgroup: "/web"}, {Name: "db", Cgroup: "/db"}}
 	}
 	r := &rig{t: t, root: fakeHost(t), kernel: newFakeKernel(), boot: "boot-1"}
-	a, err := New(Config{
-		Targets: targets, RateHz: 999,
-		Proc: filepath.Join(r.root, "proc"), Sys: filepath.Join(r.root, "sys"),
-	}, r.kernel)
+	config.Targets, config.Loaded.RateHz = targets, 999
+	config.Proc, config.Sys = filepath.Join(r.root, "proc"), filepath.Join(r.root, "sys")
+	a, err := New(config, r.kernel)
 	if err != nil {
 		t.Fatal(err)
 	}

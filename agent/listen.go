@@ -12,10 +12,13 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
 
 	rungv1 "github.com/rungprof/rung/api/rung/v1"
+
+	"github.com/rungprof/rung/agent/symbol"
 )
 
 const (
@@ -60,8 +63,9 @@ func listenUnix(path string) (net.Listener, error) {
 	default:
 		conn, err := net.DialTimeout("unix", path, time.Second)
 		if err == nil {
+			holder := holderOf(conn)
 			conn.Close()
-			return nil, fmt.Errorf("listen address unix://%s: another process listens there; stop it or choose another path", path)
+			return nil, fmt.Errorf("listen address unix://%s: %s listens there; stop it or choose another path", path, holder)
 		}
 		if !errors.Is(err, syscall.ECONNREFUSED) {
 			return nil, fmt.Errorf("listen address unix://%s: cannot tell whether another process listens there: %w", path, err)
@@ -83,6 +87,33 @@ func listenUnix(path string) (net.Listener, error) {
 		return nil, fmt.Errorf("listen address unix://%s: %w", path, err)
 	}
 	return listener, nil
+}
+
+// holderOf names the process that listens at the other end.
+func holderOf(conn net.Conn) string {
+	const unknown = "another process"
+	socket, ok := conn.(*net.UnixConn)
+	if !ok {
+		return unknown
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return unknown
+	}
+	var peer *unix.Ucred
+	controlErr := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if controlErr != nil || err != nil || peer.Pid <= 0 { // 0: of another pid namespace
+		return unknown
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", peer.Pid))
+	if err != nil || len(text) == 0 {
+		return fmt.Sprintf("process %d", peer.Pid)
+	}
+	line := symbol.Printable(strings.TrimRight(strings.ReplaceAll(string(text), "\x00", " "), " "))
+	if runes := []rune(line); len(runes) > 80 {
+		line = string(runes[:79]) + "…"
+	}
+	return fmt.Sprintf("process %d (%s)", peer.Pid, line)
 }
 
 func listenLoopback(hostPort string) (net.Listener, error) {

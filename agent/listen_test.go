@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"io/fs"
 	"net"
 	"os"
@@ -22,7 +23,7 @@ func TestListenUnix(t *testing.T) {
 	if Address(listener) != "unix://"+path {
 		t.Errorf("address %s", Address(listener))
 	}
-	if _, err := Listen("unix://" + path); err == nil || !strings.Contains(err.Error(), "another process listens there") {
+	if _, err := Listen("unix://" + path); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("process %d (%s", os.Getpid(), filepath.Dir(os.Args[0]))) || !strings.Contains(err.Error(), ") listens there; stop it") {
 		t.Errorf("a live socket was replaced: %v", err)
 	}
 	if conn, err := net.Dial("unix", path); err != nil {

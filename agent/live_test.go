@@ -91,7 +91,7 @@ func liveAgent(t *testing.T, targets ...Target) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { kernel.Close() })
-	a, err := New(Config{Targets: targets, RateHz: 999}, kernel)
+	a, err := New(Config{Targets: targets, Loaded: bpf.Options{RateHz: 999}}, kernel)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,10 +17,10 @@ import (
 const wideBracket = 20 * time.Millisecond
 
 // drain empties the kernel side of a closed window and makes its record.
-func (a *Agent) drain(w *window, end bpf.MonoNs, first, last edge, parked *parking) result {
+func (a *Agent) drain(w *window, end bpf.MonoNs, first, last edge, parked *parking) (_ *rungv1.StepRecord, pprof []byte) {
 	r := &rungv1.StepRecord{
 		Run: w.step.run, Step: w.step.step, Target: w.message, Host: a.host,
-		Window: a.recordWindow(w, end),
+		Window: a.recordWindow(w, first, end), Config: a.recordConfig(),
 	}
 	r.VoidReason = a.voidReason(w, first, last)
 	r.Counters = a.counters(w, r, first, last)
@@ -30,9 +30,7 @@ func (a *Agent) drain(w *window, end bpf.MonoNs, first, last edge, parked *parki
 	if err != nil && r.VoidReason == "" {
 		r.VoidReason = fmt.Sprintf("the account could not be read: %v", err)
 	}
-	for _, thread := range threads {
-		r.Threads = append(r.Threads, recordThread(thread, w.spec.Start, first.schedstat, last.schedstat))
-	}
+	a.recordThreads(r, threads, w.spec.Start, first.schedstat, last.schedstat)
 	if warning := parked.wait(end); warning != "" {
 		warn(r, "%s", warning)
 	}
@@ -43,16 +41,16 @@ func (a *Agent) drain(w *window, end bpf.MonoNs, first, last edge, parked *parki
 	}
 	r.Losses = append(losses(first.losses, last.losses), lost...)
 	a.weigh(w, r, first, last)
-	return result{record: r, profile: pprof}
+	return r, pprof
 }
 
-func (a *Agent) recordWindow(w *window, end bpf.MonoNs) *rungv1.Window {
+func (a *Agent) recordWindow(w *window, first edge, end bpf.MonoNs) *rungv1.Window {
 	a.mu.Lock() // endLate and ended are set by EndStep
 	defer a.mu.Unlock()
 	return &rungv1.Window{
 		BootId: a.bootID, StartMonoNs: uint64(w.spec.Start), EndMonoNs: uint64(end),
 		StartLateNs: w.startLate, EndLateNs: w.endLate,
-		StartWallUnixNs: wallUnixNs(w.spec.Start), BlockNs: w.spec.BlockNs, Expired: !w.step.ended,
+		StartWallUnixNs: int64(w.spec.Start) + first.wallAheadNs, BlockNs: w.spec.BlockNs, Expired: !w.step.ended,
 	}
 }
 
@@ -190,6 +188,9 @@ func (a *Agent) weigh(w *window, r *rungv1.StepRecord, first, last edge) {
 	}
 	if waiting > 0 {
 		warn(r, "schedstat gives no exact wait of %d threads: they were runnable at an edge, and the kernel adds a wait only when it ends", waiting)
+	}
+	if moved := last.wallAheadNs - first.wallAheadNs; moved > wallStep || moved < -wallStep {
+		warn(r, "the wall clock was set by %+.3f s within the window: times of the day before and after do not compare; nothing measured depends on it", float64(moved)/1e9)
 	}
 	if r.Window.Expired {
 		warn(r, "the window closed by itself: its driver did not end it")

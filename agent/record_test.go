@@ -94,13 +94,15 @@ func TestRecord(t *testing.T) {
 			{Name: "offcpu_undrawn", Count: 3},
 		},
 		Wakers: []*rungv1.Waker{
-			{ThreadGroup: "main", Reason: "page fault", Kind: rungv1.Waker_KIND_UNDRAWN, WakerGroup: "not drawn", Ns: 9},
-			{ThreadGroup: "main", Reason: "read", Object: "pipe", Limited: true, Kind: rungv1.Waker_KIND_THREAD,
-				WakerGroup: "client-*", WakerComm: "client-7", Outside: true, Draws: 2, Ns: 20},
+			{ThreadGroup: "main", Comm: "main", Tid: 71, Reason: "page fault", Kind: rungv1.Waker_KIND_UNDRAWN, WakerGroup: "not drawn", Ns: 9},
+			{ThreadGroup: "main", Comm: "main", Tid: 71, Reason: "read", Object: "pipe", Limited: true, Kind: rungv1.Waker_KIND_THREAD,
+				WakerGroup: "client-*", WakerComm: "client-7", WakerTid: 81, Outside: true, Draws: 2, Ns: 20},
 		},
 		Cost: &rungv1.Cost{MapBytes: 4096, Programs: []*rungv1.ProgramCost{
 			{Name: "on_switch", Runs: 15, RunTimeNs: 3000}, {Name: "on_tick", Runs: 1, RunTimeNs: 2}}},
 		Host: got.record.Host,
+		Config: &rungv1.Config{RateHz: 999, StackBudget: bpf.DefaultStackBudget, MaxStacks: bpf.DefaultMaxStacks,
+			MaxStrata: bpf.DefaultMaxStrata, MaxSamples: bpf.DefaultMaxSamples, MaxEnded: bpf.DefaultMaxEnded, MaxThreads: DefaultMaxThreads, MaxAccounts: bpf.DefaultMaxThreads, Clock: "cpu"},
 	}
 	if diff := cmp.Diff(want, got.record, protocmp.Transform(),
 		protocmp.IgnoreFields(&rungv1.Window{}, "start_wall_unix_ns", "start_late_ns", "end_late_ns"),

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"bytes"
-	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -12,7 +11,6 @@ import (
 	rungv1 "github.com/rungprof/rung/api/rung/v1"
 
 	"github.com/rungprof/rung/agent/profile"
-	"github.com/rungprof/rung/agent/symbol"
 	"github.com/rungprof/rung/bpf"
 )
 
@@ -35,8 +33,8 @@ func (a *Agent) sample(w *window, r *rungv1.StepRecord, end bpf.MonoNs, threads 
 		comms[thread.Tid] = thread.Comm
 	}
 	in := profile.Input{
-		Samples: samples, OffCPU: offCPU, Threads: threads, Stack: a.kernel.Stack, Comms: comms,
-		Process: profile.Processes(a.symbols), Kernel: a.kernel, RateHz: a.config.RateHz,
+		Samples: samples, OffCPU: offCPU, Threads: threads, Stack: a.kernel.Stack, Comms: comms, Groups: a.config.Groups,
+		Process: profile.Processes(a.symbols), Kernel: a.kernel, RateHz: a.config.Loaded.RateHz,
 		Start: time.Unix(0, r.Window.StartWallUnixNs), Length: time.Duration(end - w.spec.Start),
 	}
 	r.Wakers = profile.Wakers(in, a.commReader())
@@ -54,7 +52,7 @@ func (a *Agent) sample(w *window, r *rungv1.StepRecord, end bpf.MonoNs, threads 
 }
 
 func (a *Agent) sampling(samples []bpf.Sample, offCPU []bpf.OffCPU) *rungv1.Sampling {
-	m := &rungv1.Sampling{RateHz: a.config.RateHz, PeriodNs: uint64(time.Second) / uint64(a.config.RateHz)}
+	m := &rungv1.Sampling{RateHz: a.config.Loaded.RateHz, PeriodNs: uint64(time.Second) / uint64(a.config.Loaded.RateHz)}
 	stacks := map[uint64]bool{}
 	for _, s := range samples {
 		m.Samples += s.Count
@@ -92,19 +90,5 @@ func (a *Agent) commReader() func(tgid, tid uint32) (string, bool) {
 			return "", false
 		}
 		return *comm, true
-	}
-}
-
-// remember reads the mappings of the target's processes, so that addresses of
-// those that exit within the window can be named all the same.
-func (a *Agent) remember(t Target) {
-	pids, err := a.processes(t)
-	if err != nil {
-		return // the window tells that the target is gone
-	}
-	for _, pid := range pids {
-		if _, err := a.symbols.Process(uint32(pid)); errors.Is(err, symbol.ErrClosed) {
-			return
-		}
 	}
 }

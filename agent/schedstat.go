@@ -3,7 +3,6 @@ package agent
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -26,18 +25,10 @@ type Schedstat struct {
 	Waiting bool
 }
 
-// ParseSchedstat reads a /proc/PID/task/TID/schedstat file: nanoseconds run,
+// parseSchedstat reads a /proc/PID/task/TID/schedstat file: nanoseconds run,
 // nanoseconds waited to run, number of runs.
 //
 //	105893427 2105411 351
-func ParseSchedstat(r io.Reader) (Schedstat, error) {
-	text, err := io.ReadAll(io.LimitReader(r, 128))
-	if err != nil {
-		return Schedstat{}, err
-	}
-	return parseSchedstat(text)
-}
-
 func parseSchedstat(text []byte) (Schedstat, error) {
 	fields := bytes.Fields(text)
 	if len(fields) != 3 {

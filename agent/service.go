@@ -56,7 +56,11 @@ func (a *Agent) GetStep(req *rungv1.GetStepRequest, stream grpc.ServerStreamingS
 		return err
 	}
 	for _, w := range s.windows {
-		if err := stream.Send(&rungv1.GetStepResponse{Part: &rungv1.GetStepResponse_Record{Record: w.result.record}}); err != nil {
+		record, err := w.result.unpack()
+		if err != nil {
+			return fmt.Errorf("record of target %s: %w", w.target.Name, err)
+		}
+		if err := stream.Send(&rungv1.GetStepResponse{Part: &rungv1.GetStepResponse_Record{Record: record}}); err != nil {
 			return fmt.Errorf("send record of target %s: %w", w.target.Name, err)
 		}
 		for rest := w.result.profile; len(rest) > 0; {
@@ -77,7 +81,7 @@ func (a *Agent) await(ctx context.Context, key stepKey) (*step, error) {
 	var open bool
 	var expiry string
 	if s != nil {
-		open, expiry = !s.ended && !s.closing && now() < s.end, wall(s.end)
+		open, expiry = !s.ended && !s.closing && now() < s.end, a.wall(s.end)
 	}
 	a.mu.Unlock()
 	if s == nil {

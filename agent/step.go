@@ -124,7 +124,7 @@ func (a *Agent) arm(key stepKey, req *rungv1.StartStepRequest, targets []*target
 		w.target.windows = append(w.target.windows, w)
 		a.follow.Go(func() { a.run(w) })
 	}
-	a.log.Info("step armed", "run", key.run, "step", key.step, "targets", req.Targets, "at", wall(at), "expires", expires)
+	a.log.Info("step armed", "run", key.run, "step", key.step, "targets", req.Targets, "at", a.wall(at), "expires", expires)
 	return at, nil
 }
 
@@ -144,7 +144,7 @@ func (a *Agent) endStep(req *rungv1.EndStepRequest) (bpf.MonoNs, error) {
 	case s.ended:
 		return 0, status.Errorf(codes.AlreadyExists, "%v has been ended already, at %d ns", s.stepKey, s.end)
 	case s.closing || now() >= s.end:
-		return 0, status.Errorf(codes.FailedPrecondition, "%v has expired at %s: its window is closed", s.stepKey, wall(s.end))
+		return 0, status.Errorf(codes.FailedPrecondition, "%v has expired at %s: its window is closed", s.stepKey, a.wall(s.end))
 	}
 	end := bpf.MonoNs(req.AtMonoNs)
 	if end == 0 {
@@ -179,7 +179,8 @@ func late(edge bpf.MonoNs) uint64 {
 
 // unknown is the error for a step that is not here.
 func (a *Agent) unknown(key stepKey) error {
-	return status.Errorf(codes.NotFound, "no %v here: never started, or dropped (the last %d finished steps are kept)", key, keptSteps)
+	return status.Errorf(codes.NotFound, "unknown %v: this agent, which runs since %s, was restarted in it, or it was never started, or dropped (the last %d finished steps are kept)",
+		key, a.wall(a.began), keptSteps)
 }
 
 // finish counts a drained window, and keeps the step if it was the last one.
@@ -194,9 +195,20 @@ func (a *Agent) finish(w *window) {
 	}
 	close(s.done)
 	a.finished = append(a.finished, s.stepKey)
-	if len(a.finished) > keptSteps {
+	for len(a.finished) > keptSteps || len(a.finished) > 1 && a.kept() > keptBytes {
 		a.log.Info("finished step dropped", "run", a.finished[0].run, "step", a.finished[0].step)
 		delete(a.steps, a.finished[0])
 		a.finished = slices.Delete(a.finished, 0, 1)
 	}
+}
+
+// kept is how many bytes the finished steps take.
+func (a *Agent) kept() int {
+	n := 0
+	for _, key := range a.finished {
+		for _, w := range a.steps[key].windows {
+			n += w.result.bytes()
+		}
+	}
+	return n
 }

@@ -72,8 +72,8 @@ func TestRefusals(t *testing.T) {
 	wants(t, start(func(q *rungv1.StartStepRequest) { q.BootId = "" }), codes.InvalidArgument, "boot_id")
 	wants(t, start(func(q *rungv1.StartStepRequest) { q.AtMonoNs += uint64(2 * time.Hour) }), codes.OutOfRange, "ahead")
 	wants(t, start(func(q *rungv1.StartStepRequest) { q.AtMonoNs -= uint64(12 * time.Second) }), codes.OutOfRange, "back")
-	wants(t, start(func(q *rungv1.StartStepRequest) { q.ExpiresAfterNs = uint64(48 * time.Hour) }), codes.InvalidArgument, "longer than")
-	wants(t, r.end("a", "1", 0), codes.NotFound, `no step "1" of run "a" here`)
+	wants(t, start(func(q *rungv1.StartStepRequest) { q.ExpiresAfterNs = uint64(24*time.Hour) + 1 }), codes.InvalidArgument, "expires_after_ns is longer than 24h0m0s")
+	wants(t, r.end("a", "1", 0), codes.NotFound, `unknown step "1" of run "a": this agent, which runs since `)
 	_, err := r.get("a", "1")
 	wants(t, err, codes.NotFound, "never started, or dropped")
 
@@ -82,6 +82,29 @@ func TestRefusals(t *testing.T) {
 	wants(t, err, codes.FailedPrecondition, "no closing edge yet")
 	wants(t, r.end("a", "1", at), codes.InvalidArgument, "before it begins")
 	wants(t, r.end("a", "1", at+bpf.MonoNs(11*time.Minute)), codes.OutOfRange, "later expiry")
+}
+
+// TestLongAndEmptySteps: a step of 24 h can be asked for and ended at once; one of
+// no length cannot be.
+func TestLongAndEmptySteps(t *testing.T) {
+	r := newRig(t)
+	at := now() + bpf.MonoNs(5*time.Millisecond)
+	_, err := r.client.StartStep(r.context(), &rungv1.StartStepRequest{
+		Run: "a", Step: "1", Targets: []string{"web"}, AtMonoNs: uint64(at), BootId: "boot-1",
+		ExpiresAfterNs: uint64(24 * time.Hour), PlannedNs: uint64(24 * time.Hour),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wants(t, r.end("a", "1", at), codes.InvalidArgument, "would end 0s before it begins")
+	wants(t, r.end("a", "1", at+bpf.MonoNs(24*time.Hour)+1), codes.OutOfRange, "ahead")
+	if err := r.end("a", "1", at+1); err != nil { // the shortest there is
+		t.Fatal(err)
+	}
+	w := r.mustGet("a", "1")["web"].record.Window
+	if w.EndMonoNs-w.StartMonoNs != 1 || w.BlockNs != uint64(24*time.Hour/64) || w.Expired {
+		t.Errorf("window %v", w)
+	}
 }
 
 func TestOverlap(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rungprof/rung/bpf"
 )
 
 func TestParseTarget(t *testing.T) {
@@ -57,21 +59,21 @@ func FuzzParseTarget(f *testing.F) {
 func TestConfigRefuses(t *testing.T) {
 	a := Target{Name: "a", Cgroup: "/pod"}
 	for part, config := range map[string]Config{
-		"must be 1 to 9999":    {RateHz: 0, Targets: []Target{a}},
-		"10000 Hz":             {RateHz: 10000, Targets: []Target{a}},
-		"no target":            {RateHz: 1},
-		"named twice":          {RateHz: 1, Targets: []Target{a, {Name: "a", Pid: 1}}},
-		"the same cgroup /pod": {RateHz: 1, Targets: []Target{a, {Name: "b", Cgroup: "/pod"}}},
-		"target b (/pod/c1) lies within target a (/pod)": {RateHz: 1, Targets: []Target{a, {Name: "b", Cgroup: "/pod/c1"}}},
-		"target a (/pod) lies within target b (/)":       {RateHz: 1, Targets: []Target{a, {Name: "b", Cgroup: "/"}}},
-		"the same process 7":                             {RateHz: 1, Targets: []Target{{Name: "a", Pid: 7}, {Name: "b", Pid: 7}}},
-		"at most 64":                                     {RateHz: 1, Targets: make([]Target, 65)},
+		"rate 0 Hz: want 1 to 9999": {Loaded: bpf.Options{RateHz: 0}, Targets: []Target{a}},
+		"10000 Hz":                  {Loaded: bpf.Options{RateHz: 10000}, Targets: []Target{a}},
+		"no target":                 {Loaded: bpf.Options{RateHz: 1}},
+		"named twice":               {Loaded: bpf.Options{RateHz: 1}, Targets: []Target{a, {Name: "a", Pid: 1}}},
+		"the same cgroup /pod":      {Loaded: bpf.Options{RateHz: 1}, Targets: []Target{a, {Name: "b", Cgroup: "/pod"}}},
+		"target b (/pod/c1) lies within target a (/pod)": {Loaded: bpf.Options{RateHz: 1}, Targets: []Target{a, {Name: "b", Cgroup: "/pod/c1"}}},
+		"target a (/pod) lies within target b (/)":       {Loaded: bpf.Options{RateHz: 1}, Targets: []Target{a, {Name: "b", Cgroup: "/"}}},
+		"the same process 7":                             {Loaded: bpf.Options{RateHz: 1}, Targets: []Target{{Name: "a", Pid: 7}, {Name: "b", Pid: 7}}},
+		"at most 64":                                     {Loaded: bpf.Options{RateHz: 1}, Targets: make([]Target, 65)},
 	} {
 		if err := config.Validate(); err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("Validate: %v; want %q", err, part)
 		}
 	}
-	near := Config{RateHz: 1, Targets: []Target{a, {Name: "b", Cgroup: "/pod2"}}}
+	near := Config{Loaded: bpf.Options{RateHz: 1}, Targets: []Target{a, {Name: "b", Cgroup: "/pod2"}}}
 	if err := near.Validate(); err != nil {
 		t.Error(err)
 	}
@@ -86,7 +88,7 @@ func TestSharedProcess(t *testing.T) {
 		{{Name: "tree", Pid: 70}, {Name: "web", Cgroup: "/web"}},
 		{{Name: "outer", Pid: 70}, {Name: "inner", Pid: 71}},
 	} {
-		a, err := New(Config{Targets: targets, RateHz: 1, Proc: filepath.Join(root, "proc")}, newFakeKernel())
+		a, err := New(Config{Targets: targets, Loaded: bpf.Options{RateHz: 1}, Proc: filepath.Join(root, "proc")}, newFakeKernel())
 		if err != nil {
 			t.Fatal(err)
 		}

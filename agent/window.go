@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	rungv1 "github.com/rungprof/rung/api/rung/v1"
 
 	"github.com/rungprof/rung/agent/cgroup"
@@ -27,10 +29,23 @@ type window struct {
 	result    result        // valid when drained
 }
 
-// result is what GetStep streams of a window.
+// result is what GetStep streams of a window, packed: an agent keeps many.
 type result struct {
-	record  *rungv1.StepRecord
+	record  []byte // a StepRecord on the wire
 	profile []byte // gzipped pprof; empty when there is none, for a reason among the warnings
+}
+
+func (r result) bytes() int { return len(r.record) + len(r.profile) }
+
+func pack(record *rungv1.StepRecord, profile []byte) result {
+	// All strings of a record are valid UTF-8, the only thing that could fail.
+	wire, _ := proto.Marshal(record)
+	return result{record: wire, profile: profile}
+}
+
+func (r result) unpack() (*rungv1.StepRecord, error) {
+	record := new(rungv1.StepRecord)
+	return record, proto.Unmarshal(r.record, record)
 }
 
 // armTarget arms the opening edge on one target.
@@ -89,13 +104,14 @@ func (a *Agent) drop(w *window) error {
 func (a *Agent) run(w *window) {
 	defer a.finish(w)
 	defer w.close()
+	remembered := a.remember(w)
+	defer remembered()
 	first, err := a.readEdge(w, w.step.at)
 	if err != nil {
 		a.abandon(w)
 		return
 	}
 	parked := a.park(w)
-	a.remember(w.target.Target)
 	end, err := a.awaitEnd(w)
 	if err != nil {
 		a.abandon(w)
@@ -106,9 +122,11 @@ func (a *Agent) run(w *window) {
 		a.abandon(w)
 		return
 	}
-	w.result = a.drain(w, end, first, last, parked)
+	remembered()
+	record, profile := a.drain(w, end, first, last, parked)
+	w.result = pack(record, profile)
 	a.log.Info("window drained", "run", w.step.run, "step", w.step.step, "target", w.target.Name,
-		"threads", len(w.result.record.Threads), "samples", w.result.record.GetSampling().GetSamples(), "void", w.result.record.VoidReason)
+		"threads", len(record.Threads), "samples", record.GetSampling().GetSamples(), "void", record.VoidReason)
 }
 
 // awaitEnd waits until shortly before the closing edge, wherever EndStep puts
@@ -138,10 +156,10 @@ func (a *Agent) awaitEnd(w *window) (bpf.MonoNs, error) {
 
 // abandon leaves a record that says the agent stopped within the window.
 func (a *Agent) abandon(w *window) {
-	w.result.record = &rungv1.StepRecord{
+	w.result = pack(&rungv1.StepRecord{
 		Run: w.step.run, Step: w.step.step, Target: w.message, Host: a.host,
 		VoidReason: "the agent was stopped within the window",
-	}
+	}, nil)
 }
 
 func (w *window) close() {

@@ -12,8 +12,10 @@ import (
 type Thread struct {
 	Tid, Tgid uint32
 	Comm      string
-	// Group is the thread group; "" means ThreadGroup(Comm).
+	// Group is the thread group; "" means that of the rules, else ThreadGroup(Comm).
 	Group string
+	// Folded is the number of threads that the row is the sum of, 0 for one thread.
+	Folded int
 	// LifetimeNs is the part of the window in which the thread existed.
 	LifetimeNs uint64
 	// OnCPUWallNs is between switch stamps; OnCPUChargedNs what the kernel
@@ -139,7 +141,7 @@ func NewAccount(threads []Thread, windowNs int64, r *Rules) (*Account, error) {
 	total := &groupSum{}
 	for i := range threads {
 		t := &threads[i]
-		group := cmp.Or(t.Group, ThreadGroup(t.Comm))
+		group := cmp.Or(t.Group, r.Grouper().Group(t.Comm, t.Tid))
 		g := sums[group]
 		if g == nil {
 			g = &groupSum{}
@@ -151,7 +153,7 @@ func NewAccount(threads []Thread, windowNs int64, r *Rules) (*Account, error) {
 		for _, b := range t.Blocked {
 			idle, note := false, ""
 			if r != nil {
-				idle, note = r.isIdle(group, b.Reason)
+				idle, note = r.isIdle(group, t.Comm, b.Reason)
 			}
 			if note != "" && !slices.Contains(a.Notes, note) {
 				a.Notes = append(a.Notes, note)
@@ -191,7 +193,7 @@ type groupSum struct {
 }
 
 func (g *groupSum) add(t *Thread) {
-	g.threads++
+	g.threads += max(1, t.Folded)
 	g.lifetime += int64(t.LifetimeNs)
 	g.onCPU += int64(t.OnCPUWallNs)
 	g.charged += int64(t.OnCPUChargedNs)

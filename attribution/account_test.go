@@ -71,7 +71,7 @@ func TestIdleRulesOfPresetGo(t *testing.T) {
 		{"downstream", "read"}: true, {"downstream", "clock_nanosleep"}: false,
 		{"rung", "disk"}: false, {"rung", "page fault"}: false,
 	} {
-		if got, _ := rules.isIdle(wait[0], wait[1]); got != want {
+		if got, _ := rules.isIdle(wait[0], "", wait[1]); got != want {
 			t.Errorf("%s blocked in %s: idle %v, want %v", wait[0], wait[1], got, want)
 		}
 	}

@@ -53,7 +53,7 @@ type Frame struct {
 // Stack is one kind of sample: frames, leaf first, and what the samples share.
 type Stack struct {
 	Frames []Frame
-	// ThreadGroup is the thread's name with its digits folded, "" when unknown.
+	// ThreadGroup is the thread's, as a [Grouper] decided; "" when unknown.
 	ThreadGroup string
 	// State is the thread's state, "on-cpu" for CPU samples, "" when unknown.
 	State string

@@ -30,7 +30,35 @@ func (r *Rules) add(src Source) error {
 	if err := r.addIdle(file.Idle, fail); err != nil {
 		return err
 	}
+	if err := r.addGroups(file.Groups, fail); err != nil {
+		return err
+	}
 	return r.reorder(file.Order, fail)
+}
+
+func (r *Rules) addGroups(in []yamlGroup, fail failFunc) error {
+	var own []groupRule
+	for _, y := range in {
+		if y.Name.value == "" {
+			return fail(position{}, "a thread group has no name")
+		}
+		if len(y.Regexp) == 0 {
+			return fail(y.Name.at, "thread group %q has no regexp", y.Name.value)
+		}
+		for _, t := range y.Regexp {
+			rule, err := newGroupRule(y.Name.value, t.value)
+			if err != nil {
+				return fail(t.at, "thread group %q: %v", y.Name.value, err)
+			}
+			rule.at = t.at
+			own = append(own, rule)
+		}
+	}
+	r.groups.rules = append(own, r.groups.rules...)
+	if i := r.groups.hidden(); i >= 0 {
+		return fail(r.groups.rules[i-1].at, "thread group %q takes every thread, so that %q behind it can never match", r.groups.rules[i-1], r.groups.rules[i])
+	}
+	return nil
 }
 
 func (r *Rules) addLayers(layers []yamlLayer, fail failFunc) error {

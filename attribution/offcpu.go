@@ -128,7 +128,7 @@ func (s *OffCPUStack) isIdle(r *Rules) bool {
 	if s.State != StateBlocked {
 		return false
 	}
-	idle, _ := r.isIdle(s.ThreadGroup, s.Reason)
+	idle, _ := r.isIdle(s.ThreadGroup, s.Thread, s.Reason)
 	return idle
 }
 
@@ -148,10 +148,12 @@ type Estimated struct {
 	TooFew string `json:"tooFew,omitempty"`
 }
 
-// Below these a ratio estimate has no interval worth its name.
+// A ratio estimate of fewer draws, or one that a single draw makes up so much of,
+// has no interval worth its name.
 const (
 	MinDraws        = 30
-	MaxLargestShare = 0.1
+	MaxLargestShare = 0.1 // of all the time
+	MaxLargestPart  = 0.2 // of the stack's own
 )
 
 // draws sums what was drawn in each stratum.
@@ -184,7 +186,7 @@ func (d draws) add(s *OffCPUStack) {
 func (whole draws) estimate(part draws, windowNs int64) Estimated {
 	var e Estimated
 	var total, uncertain, unsure, largest, few int64
-	var variance float64
+	var variance, top float64 // top: largest summand of the variance's root
 	estimated := false
 	for _, w := range whole {
 		total += w.ns
@@ -204,6 +206,7 @@ func (whole draws) estimate(part draws, windowNs int64) Estimated {
 		}
 		r := ratio(p.ns, w.ns)
 		variance += (1-r)*(1-r)*p.squares + r*r*math.Max(0, w.squares-p.squares)
+		top = math.Max(top, math.Max((1-r)*float64(p.largest), r*float64(w.largest)))
 		uncertain += w.ns
 		unsure += p.ns
 		few += p.draws
@@ -221,19 +224,47 @@ func (whole draws) estimate(part draws, windowNs int64) Estimated {
 		e.TooFew = fmt.Sprintf("%d intervals drawn, want %d", few, MinDraws)
 	case float64(largest) > MaxLargestShare*float64(uncertain):
 		e.TooFew = fmt.Sprintf("one drawn interval is %.0f %% of the time, want %.0f at most", 100*ratio(largest, uncertain), 100*MaxLargestShare)
+	case float64(largest) > MaxLargestPart*float64(unsure):
+		e.TooFew = fmt.Sprintf("one drawn interval is %.0f %% of its stack's time, want %.0f at most", 100*ratio(largest, unsure), 100*MaxLargestPart)
 	}
 	if e.TooFew != "" {
 		return e
 	}
-	const z = 1.959963984540054
 	sd := math.Sqrt(variance)
 	mean := sd / float64(windowNs)
 	e.StderrThreads = &mean
 	if total > 0 {
-		half := z * sd / float64(total)
-		e.Share.Interval = &Interval{math.Max(0, e.Share.Value-half), math.Min(1, e.Share.Value+half)}
+		e.Share.Interval = &Interval{e.Share.Value, e.Share.Value}
+	}
+	if total > 0 && variance > 0 {
+		lo, hi := drawnInterval(ratio(unsure, uncertain), sd/float64(uncertain), variance/(top*top))
+		exact, scale := ratio(e.Ns-unsure, total), ratio(uncertain, total)
+		e.Share.Interval = &Interval{math.Max(0, exact+lo*scale), math.Min(1, exact+hi*scale)}
 	}
 	return e
+}
+
+// drawnInterval is the 95 % interval of a share estimated from draws, by its
+// standard error and by how many times the variance holds its largest summand.
+//
+// Draws late in a window stand for many intervals, and waits have long tails, so
+// a few hundred draws weigh like some tens: the plain interval, of ±1.96 standard
+// errors, covered 88 to 94 % of resampled populations. This one is the score
+// interval (Wilson's) at as many even draws as have this variance, with Student's
+// quantile at the degrees of freedom that the variance's own estimate has. Were
+// its summands even, they would be as many as the largest of them goes into it;
+// as uneven ones are, it is about four times that (found by resampling steady and
+// bursty populations of 400 to 80,000 intervals).
+func drawnInterval(share, stderr, summands float64) (lo, hi float64) {
+	if share <= 0 || share >= 1 {
+		return share - 1.96*stderr, share + 1.96*stderr
+	}
+	const unevenness = 4
+	n := share * (1 - share) / (stderr * stderr)
+	z := student975(int(math.Max(2, math.Min(n, unevenness*summands))))
+	mid := (share + z*z/(2*n)) / (1 + z*z/n)
+	half := z / (1 + z*z/n) * math.Sqrt(stderr*stderr+z*z/(4*n*n))
+	return mid - half, mid + half
 }
 
 // sortedStrata fixes the order of floating-point sums.

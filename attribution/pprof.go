@@ -75,6 +75,16 @@ func FromPprof(p *profile.Profile, sampleType string) (*Profile, error) {
 	return out, nil
 }
 
+// Regroup sets the thread group of the samples that name their thread to what g
+// decides. It changes p.
+func Regroup(p *profile.Profile, g *Grouper) {
+	for _, s := range p.Sample {
+		if comm := firstLabel(s, "thread"); comm != "" {
+			s.Label["thread_group"] = []string{g.Group(comm, uint32(firstNumber(s, "tid")))}
+		}
+	}
+}
+
 // unlabelledBlock is the block of samples without the label. The format cannot
 // tell a number 0 without a unit from an absent label, and readers drop it: in a
 // profile whose samples of the type at hand have blocks, one without is of block 0.

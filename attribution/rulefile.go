@@ -20,6 +20,11 @@ type (
 		Layers      []yamlLayer  `yaml:"layers"`
 		Transparent []yamlClause `yaml:"transparent"`
 		Idle        []yamlIdle   `yaml:"idle"`
+		Groups      []yamlGroup  `yaml:"thread_groups"`
+	}
+	yamlGroup struct {
+		Name   text  `yaml:"name"`
+		Regexp texts `yaml:"regexp"`
 	}
 	yamlLayer struct {
 		Name  text         `yaml:"name"`

@@ -15,6 +15,7 @@ type Rules struct {
 	clauses     []layerClause
 	transparent []clause
 	idle        []idleRule
+	groups      Grouper
 }
 
 // layerClause sends the frames that clause holds for to a layer. The first
@@ -97,7 +98,7 @@ func ParseRules(sources ...Source) (*Rules, error) {
 			return nil, err
 		}
 	}
-	if len(r.names) == 0 {
+	if len(r.names) == 0 && len(r.groups.rules) == 0 {
 		return nil, &RuleError{File: fileNames(sources), Reason: "no layer is declared; declare at least one under `layers`"}
 	}
 	r.names = append(r.names, Other)
@@ -107,6 +108,14 @@ func ParseRules(sources ...Source) (*Rules, error) {
 
 // Layers returns the layers in display order, Other last.
 func (r *Rules) Layers() []string { return slices.Clone(r.names) }
+
+// Grouper gives the thread groups that the rule files name; it may hold no rule.
+func (r *Rules) Grouper() *Grouper {
+	if r == nil {
+		return nil
+	}
+	return &r.groups
+}
 
 // Check returns an error that lists the known layers unless name is one of them.
 func (r *Rules) Check(name string) error {
@@ -136,10 +145,11 @@ func (r *Rules) isTransparent(f subject) bool {
 }
 
 // isIdle reports whether the wait is one for work, and the note of the rule that
-// decided.
-func (r *Rules) isIdle(group, reason string) (bool, string) {
+// decided. A rule on thread groups means the thread's own and, so that other
+// groups change nothing about what is idle, its name with digits folded.
+func (r *Rules) isIdle(group, comm, reason string) (bool, string) {
 	for _, rule := range r.idle {
-		if matchAny(rule.groups, group) && matchAny(rule.reasons, reason) {
+		if (matchAny(rule.groups, group) || comm != "" && matchAny(rule.groups, ThreadGroup(comm))) && matchAny(rule.reasons, reason) {
 			return rule.idle, rule.note
 		}
 	}

@@ -106,7 +106,7 @@ idle:
 	if !rules.isTransparent(subject{function: "github.com/acme/shop/retry.Do"}) || !rules.isTransparent(subject{function: "runtime.memmove"}) {
 		t.Error("transparent lists are not joined")
 	}
-	if idle, _ := rules.isIdle("worker-*", "futex"); !idle {
+	if idle, _ := rules.isIdle("worker-*", "", "futex"); !idle {
 		t.Error("the later file's idle rule does not come first")
 	}
 	if err := rules.Check("databse"); err == nil || !strings.Contains(err.Error(), "database") {

@@ -8,7 +8,7 @@ import (
 // Waker is blocked time of one thread group and reason that one waker ended, as
 // the agent estimated it.
 type Waker struct {
-	Group          string // of the threads that were woken
+	Group          string // of the threads that were woken; see [Waker.Regroup]
 	Reason, Object string
 	Limited        bool
 	// Waker is a thread group, or what stands in its place: "interrupt", "idle",
@@ -19,6 +19,22 @@ type Waker struct {
 	Comm            string
 	Draws           uint64
 	Ns              uint64
+	// The woken thread, where the row is of a single one, and the one that woke it.
+	WokenComm          string
+	WokenTid, WakerTid uint32
+}
+
+// Regroup puts the woken thread and the waker into the groups that g decides. It
+// answers false where the row is of a whole group, which stays as it is.
+func (w *Waker) Regroup(g *Grouper) bool {
+	if w.WokenTid == 0 {
+		return false
+	}
+	w.Group = g.Group(w.WokenComm, w.WokenTid)
+	if w.Thread && w.Comm != "" {
+		w.Waker = g.Group(w.Comm, w.WakerTid)
+	}
+	return true
 }
 
 // WakerRow is one waker's part of a reason's blocked time.
@@ -55,7 +71,7 @@ func (row *AccountRow) addWakers(wakers []Waker, r *Rules, windowNs int64, of fu
 		}
 		idle := false
 		if r != nil {
-			idle, _ = r.isIdle(w.Group, w.Reason)
+			idle, _ = r.isIdle(w.Group, w.WokenComm, w.Reason)
 		}
 		at := place{idle, waitReason{w.Reason, w.Object, w.Limited}}
 		found[at] = append(found[at], w)

@@ -5,6 +5,8 @@ package bpf
 import (
 	"fmt"
 	"io"
+	"iter"
+	"reflect"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -45,21 +47,12 @@ func (p *Profiler) Costs() ([]ProgramCost, error) {
 		return nil, &MissingError{"BPF run-time statistics", "grant CAP_SYS_ADMIN, or set the sysctl kernel.bpf_stats_enabled", err}
 	}
 	var costs []ProgramCost
-	for _, prog := range []struct {
-		name string
-		*ebpf.Program
-	}{
-		{rungProgOnSwitch, p.objects.OnSwitch}, {rungProgOnWaking, p.objects.OnWaking}, {rungProgOnWakeup, p.objects.OnWakeup},
-		{rungProgOnWakeupNew, p.objects.OnWakeupNew}, {rungProgOnFork, p.objects.OnFork},
-		{rungProgOnMigrate, p.objects.OnMigrate},
-		{rungProgOnClock, p.objects.OnClock}, {rungProgReport, p.objects.Report},
-		{rungProgPrepare, p.objects.Prepare},
-	} {
+	for name, prog := range members[*ebpf.Program](&p.objects.rungPrograms) {
 		stats, err := prog.Stats()
 		if err != nil {
-			return nil, fmt.Errorf("read the cost of %s: %w", prog.name, err)
+			return nil, fmt.Errorf("read the cost of %s: %w", name, err)
 		}
-		costs = append(costs, ProgramCost{prog.name, stats.RunCount, uint64(stats.Runtime)})
+		costs = append(costs, ProgramCost{name, stats.RunCount, uint64(stats.Runtime)})
 	}
 	return costs, nil
 }
@@ -67,13 +60,24 @@ func (p *Profiler) Costs() ([]ProgramCost, error) {
 // MapBytes is the kernel memory that the maps account for; 0 where the kernel does not say.
 func (p *Profiler) MapBytes() uint64 {
 	var bytes uint64
-	m := &p.objects.rungMaps
-	for _, each := range []*ebpf.Map{m.Counters, m.Dead, m.Memos, m.Roots, m.Samples, m.Scratches, m.Stacks, m.Targets, m.Threads, m.Trees} {
-		if info, err := each.Info(); err == nil {
+	for _, m := range members[*ebpf.Map](&p.objects.rungMaps) {
+		if info, err := m.Info(); err == nil {
 			if n, ok := info.Memlock(); ok {
 				bytes += n
 			}
 		}
 	}
 	return bytes
+}
+
+// members visits what a generated struct holds, with its name in the object.
+func members[T any](of any) iter.Seq2[string, T] {
+	return func(yield func(string, T) bool) {
+		v := reflect.ValueOf(of).Elem()
+		for i := range v.NumField() {
+			if !yield(v.Type().Field(i).Tag.Get("ebpf"), v.Field(i).Interface().(T)) {
+				return
+			}
+		}
+	}
 }

@@ -18,6 +18,7 @@ var counterNames = [rungCounterCOUNTERS]struct{ name, meaning string }{
 	rungCounterCOUNT_TREE_FULL:     {"tree_full", "a process of a target's tree was not followed: the table was full"},
 	rungCounterCOUNT_STRATUM_LOST:  {"stratum_lost", "a drawn off-CPU interval was not counted: the table was full; others of its stratum stand for it"},
 	rungCounterCOUNT_CGROUP_DEEP:   {"cgroup_too_deep", "a cgroup lies too deep below the root to find its target"},
+	rungCounterCOUNT_THREADS_FULL:  {"threads_full", "an event of a thread that has no account: there were more threads than --max-threads"},
 }
 
 // CounterNames lists the names of Counters in a fixed order.

@@ -63,68 +63,106 @@ func (p *Profiler) OffCPU(s Slot, id uint32) ([]OffCPU, error) {
 	if err != nil {
 		return nil, err
 	}
-	threads, err := p.report(s)
-	if err != nil {
+	drawn := before.drawn()
+	var open []OffCPU
+	if _, err := p.report(s, func(r *reported) { open = append(open, openDraw(r, w, s)...) }); err != nil {
 		return nil, err
 	}
 	after, err := p.readStrata(s, id)
 	if err != nil {
 		return nil, err
 	}
-	grown := map[uint32]uint64{}
-	out := make([]OffCPU, 0, len(after))
-	for key, v := range after {
-		grown[key.Tid] += v.Samples - before[key].Samples
+	out := make([]OffCPU, 0, len(after.keys)+len(open))
+	for i, key := range after.keys {
+		v := after.values[i]
 		out = append(out, OffCPU{
 			Tgid: key.Tgid, Tid: key.Tid, State: State(key.State), Reason: Reason(key.Reason),
 			StackHash: key.Stack, WakerTgid: key.WakerTgid, WakerTid: key.WakerTid, WakerStackHash: key.WakerStack,
 			Samples: v.Samples, WeightNs: v.Weight, LargestNs: v.Largest, SquaresNs2: 1e6 * float64(v.Squares),
 		})
 	}
-	for _, r := range threads {
-		if grown[r.head.Tid] == 0 {
-			out = append(out, openDraw(r, w, s)...)
+	now := after.drawn()
+	for _, row := range open {
+		if now[row.Tid] == drawn[row.Tid] {
+			out = append(out, row)
 		}
 	}
 	sort.Slice(out, func(i, j int) bool { return out[i].before(&out[j]) })
 	return out, p.dropStrata(after)
 }
 
-func (p *Profiler) readStrata(s Slot, id uint32) (map[rungStratumKey]rungStratum, error) {
+// strata are rows of the kernel's tables.
+type strata struct {
+	keys   []rungStratumKey
+	values []rungStratum
+	large  int // from here on they lie in large_strata
+}
+
+// drawn is how many intervals each thread has given, by tid.
+func (s strata) drawn() map[uint32]uint64 {
+	n := map[uint32]uint64{}
+	for i, key := range s.keys {
+		n[key.Tid] += s.values[i].Samples
+	}
+	return n
+}
+
+// readStrata reads the rows of a window, or those of all windows with id 0.
+// Some lie in large_strata, once strata is full.
+func (p *Profiler) readStrata(s Slot, id uint32) (strata, error) {
 	var (
-		found  = map[rungStratumKey]rungStratum{}
-		cursor ebpf.MapBatchCursor
+		found  strata
 		keys   = make([]rungStratumKey, batch)
 		values = make([]rungStratum, batch)
 	)
-	for {
-		n, err := p.objects.Strata.BatchLookup(&cursor, keys, values, nil)
-		if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return nil, fmt.Errorf("read off-CPU intervals: %w", err)
-		}
-		for i, key := range keys[:n] {
-			if Slot(key.Slot) == s && key.Window == id {
-				found[key] = values[i]
+	for _, table := range []*ebpf.Map{p.objects.Strata, p.objects.LargeStrata} {
+		var cursor ebpf.MapBatchCursor
+		for done := false; !done; {
+			n, err := table.BatchLookup(&cursor, keys, values, nil)
+			if done = errors.Is(err, ebpf.ErrKeyNotExist); err != nil && !done {
+				return strata{}, fmt.Errorf("read off-CPU intervals: %w", err)
+			}
+			for i, key := range keys[:n] {
+				if Slot(key.Slot) == s && (key.Window == id || id == 0) {
+					found.keys, found.values = append(found.keys, key), append(found.values, values[i])
+				}
 			}
 		}
-		if err != nil {
-			return found, nil
+		if table == p.objects.Strata {
+			found.large = len(found.keys)
 		}
 	}
+	return found, nil
 }
 
-func (p *Profiler) dropStrata(done map[rungStratumKey]rungStratum) error {
-	for key := range done {
-		if err := p.objects.Strata.Delete(key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return fmt.Errorf("remove off-CPU intervals: %w", err)
+// dropStrata removes rows that were read.
+func (p *Profiler) dropStrata(rows strata) error {
+	if err := errors.Join(
+		deleteAll(p.objects.Strata, rows.keys[:rows.large]),
+		deleteAll(p.objects.LargeStrata, rows.keys[rows.large:])); err != nil {
+		return fmt.Errorf("remove off-CPU intervals: %w", err)
+	}
+	return nil
+}
+
+// deleteAll removes keys from a table; one that is gone is no error.
+func deleteAll[K any](m *ebpf.Map, keys []K) error {
+	for len(keys) > 0 {
+		n, err := m.BatchDelete(keys, nil)
+		if err == nil {
+			return nil
 		}
+		if !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return err
+		}
+		keys = keys[min(n+1, len(keys)):] // it stops at the key that is gone
 	}
 	return nil
 }
 
 // openDraw gives the drawn interval that a thread was in at the end of a window:
 // one row, or two where part of its wait to run was throttled.
-func openDraw(r reported, w Window, s Slot) []OffCPU {
+func openDraw(r *reported, w Window, s Slot) []OffCPU {
 	th := r.thread
 	if th == nil || Slot(th.Slot) != s || th.Since >= uint64(w.End) {
 		return nil

@@ -3,6 +3,7 @@
 package bpf
 
 import (
+	"encoding/binary"
 	"slices"
 	"testing"
 )
@@ -53,14 +54,32 @@ func FuzzParseSymbol(f *testing.F) {
 	})
 }
 
-func TestParseReportRefusesAHalfRecord(t *testing.T) {
-	for _, n := range []int{1, headSize - 1, headSize + 1} {
-		if _, _, err := parseReport(make([]byte, n)); err == nil {
-			t.Errorf("%d bytes were accepted", n)
+func TestParseReport(t *testing.T) {
+	for _, test := range []struct{ bytes, records, rest int }{
+		{0, 0, 0}, {1, 0, 1}, {headSize - 1, 0, headSize - 1}, {2*headSize + 3, 2, 3},
+	} {
+		records := 0
+		rest, torn := parseReport(make([]byte, test.bytes), func(*reported) { records++ })
+		if records != test.records || len(rest) != test.rest || torn != 0 {
+			t.Errorf("%d bytes: %d records, %d torn, %d left", test.bytes, records, torn, len(rest))
 		}
 	}
-	if records, torn, err := parseReport(make([]byte, 2*headSize)); len(records) != 2 || torn != 0 || err != nil {
-		t.Errorf("two empty heads: %d records, %d torn, %v", len(records), torn, err)
+	// A record with an account, and one whose account changed while it was written.
+	for seq, want := range map[uint64]int{4: 1, 5: 0, 6: 0} {
+		head, th := rungReportHead{HasAccount: 1, Seq: seq, Tid: 7}, rungThread{Seq: 4, Tid: 7}
+		stream := slices.Concat(bytesOf(&head), bytesOf(&th), binary.NativeEndian.AppendUint64(nil, seq))
+		records := 0
+		rest, torn := parseReport(stream, func(r *reported) {
+			if records++; r.head.Tid != 7 || r.thread.Tid != 7 {
+				t.Errorf("thread %d, account of %d", r.head.Tid, r.thread.Tid)
+			}
+		})
+		if records != want || torn != 1-want || len(rest) != 0 {
+			t.Errorf("sequence %d: %d records, %d torn, %d bytes left", seq, records, torn, len(rest))
+		}
+		if rest, _ := parseReport(stream[:len(stream)-1], func(*reported) { t.Error("half a record was visited") }); len(rest) != len(stream)-1 {
+			t.Errorf("half a record: %d bytes left of %d", len(rest), len(stream)-1)
+		}
 	}
 }
 

@@ -32,6 +32,7 @@ const (
 	DefaultMaxStrata   = 65536
 	DefaultMaxSamples  = 65536
 	DefaultMaxEnded    = 16384
+	DefaultMaxThreads  = 65536
 )
 
 // Options configure a Profiler. 0 is the default of each but RateHz.
@@ -45,6 +46,12 @@ type Options struct {
 	// and waker, distinct samples, threads that ended and were not read. What does
 	// not fit is counted.
 	MaxStacks, MaxStrata, MaxSamples, MaxEnded uint32
+	// MaxThreads have an account at a time; more have none, and their events are counted.
+	MaxThreads uint32
+	// Clock is where the sampling clock ticks. ClockPerCgroup needs CgroupMount, the
+	// mount point of the v2 hierarchy.
+	Clock       Clock
+	CgroupMount string
 }
 
 // maxTable bounds the tables, whose memory is taken when they are made.
@@ -55,10 +62,13 @@ func (o Options) Validate() error {
 	if o.RateHz < 1 || o.RateHz > MaxRateHz {
 		return fmt.Errorf("sampling rate %d Hz: want 1 to %d", o.RateHz, MaxRateHz)
 	}
+	if o.Clock == ClockPerCgroup && o.CgroupMount == "" {
+		return errors.New("a sampling clock per cgroup needs the mount point of the v2 hierarchy")
+	}
 	if o.StackBudget > 1<<20 {
 		return fmt.Errorf("stack budget %d: want at most %d", o.StackBudget, 1<<20)
 	}
-	for name, n := range map[string]uint32{"stacks": o.MaxStacks, "strata": o.MaxStrata, "samples": o.MaxSamples, "ended threads": o.MaxEnded} {
+	for name, n := range map[string]uint32{"stacks": o.MaxStacks, "strata": o.MaxStrata, "samples": o.MaxSamples, "ended threads": o.MaxEnded, "threads": o.MaxThreads} {
 		if n > maxTable {
 			return fmt.Errorf("a table of %d %s: want at most %d", n, name, maxTable)
 		}
@@ -81,7 +91,9 @@ func (o Options) spec() (*ebpf.CollectionSpec, error) {
 		spec.Maps[name].MaxEntries = n
 	}
 	budget := max(cmp.Or(o.StackBudget, DefaultStackBudget), 0)
-	return spec, spec.Variables["stack_budget"].Set(uint32(budget))
+	return spec, errors.Join(
+		spec.Variables["stack_budget"].Set(uint32(budget)),
+		spec.Variables["max_threads"].Set(cmp.Or(o.MaxThreads, DefaultMaxThreads)))
 }
 
 // Profiler holds the loaded programs. Its methods may be called concurrently.
@@ -91,7 +103,9 @@ type Profiler struct {
 	reports    *link.Iter
 	parks      *link.Iter
 	prepares   *link.Iter
-	clocks     []int // perf event descriptors, one per online CPU
+	forgets    *link.Iter
+	clocks     clockSet // empty where each target has its own
+	options    Options
 	names      nameCache
 	mu         sync.Mutex // guards what follows, and the kernel's set of targets
 	slots      map[Slot]*slot
@@ -120,7 +134,7 @@ func Load(o Options) (*Profiler, error) {
 	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err != nil {
 		return nil, &MissingError{"kernel BTF", "boot a kernel of 6.1 or newer built with CONFIG_DEBUG_INFO_BTF=y", err}
 	}
-	p := &Profiler{slots: map[Slot]*slot{}}
+	p := &Profiler{options: o, slots: map[Slot]*slot{}}
 	spec, err := o.spec()
 	if err != nil {
 		return nil, err
@@ -128,13 +142,13 @@ func Load(o Options) (*Profiler, error) {
 	if err := spec.LoadAndAssign(&p.objects, nil); err != nil {
 		return nil, loadError(err)
 	}
-	if err := p.attach(o); err != nil {
+	if err := p.attach(); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
 }
 
-func (p *Profiler) attach(o Options) error {
+func (p *Profiler) attach() error {
 	for _, prog := range []*ebpf.Program{p.objects.OnWaking, p.objects.OnWakeup, p.objects.OnWakeupNew, p.objects.OnFork, p.objects.OnMigrate, p.objects.OnSwitch} {
 		l, err := link.AttachTracing(link.TracingOptions{Program: prog})
 		if err != nil {
@@ -146,57 +160,19 @@ func (p *Profiler) attach(o Options) error {
 	if p.prepares, err = link.AttachIter(link.IterOptions{Program: p.objects.Prepare}); err != nil {
 		return fmt.Errorf("attach the task iterator: %w", err)
 	}
+	if p.forgets, err = link.AttachIter(link.IterOptions{Program: p.objects.Forget}); err != nil {
+		return fmt.Errorf("attach the task iterator: %w", err)
+	}
 	if p.reports, err = link.AttachIter(link.IterOptions{Program: p.objects.Report}); err != nil {
 		return fmt.Errorf("attach the task iterator: %w", err)
 	}
 	if p.parks, err = link.AttachIter(link.IterOptions{Program: p.objects.ParkThreads}); err != nil {
 		return fmt.Errorf("attach the task iterator: %w", err)
 	}
-	return p.openClocks(o)
-}
-
-// openClocks makes one sampling event per online CPU, with a fixed period and
-// off: a frequency would make the weight of a sample vary.
-func (p *Profiler) openClocks(o Options) error {
-	cpus, err := onlineCPUs()
-	if err != nil {
-		return err
+	if p.options.Clock == ClockPerCPU {
+		p.clocks, err = p.openClocks(-1)
 	}
-	attr := unix.PerfEventAttr{
-		Type:   unix.PERF_TYPE_SOFTWARE,
-		Config: unix.PERF_COUNT_SW_CPU_CLOCK,
-		Size:   unix.PERF_ATTR_SIZE_VER1,
-		Sample: 1e9 / uint64(o.RateHz),
-		Bits:   unix.PerfBitDisabled,
-	}
-	for _, cpu := range cpus {
-		fd, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
-		if err != nil {
-			if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
-				return &MissingError{"permission to sample CPUs", "run as root or with CAP_PERFMON; Debian's kernels want kernel.perf_event_paranoid at 2 or below, or CAP_SYS_ADMIN", err}
-			}
-			return fmt.Errorf("open the sampling clock of CPU %d: %w", cpu, err)
-		}
-		p.clocks = append(p.clocks, fd)
-		if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_BPF, p.objects.OnClock.FD()); err != nil {
-			return fmt.Errorf("attach to the sampling clock of CPU %d: %w", cpu, err)
-		}
-	}
-	return nil
-}
-
-// runClocks turns sampling on or off.
-func (p *Profiler) runClocks(on bool) error {
-	request := uint(unix.PERF_EVENT_IOC_DISABLE)
-	if on {
-		request = unix.PERF_EVENT_IOC_ENABLE
-	}
-	for _, fd := range p.clocks {
-		if err := unix.IoctlSetInt(fd, request, 0); err != nil {
-			return fmt.Errorf("switch the sampling clock: %w", err)
-		}
-	}
-	return nil
+	return err
 }
 
 // Close detaches and frees everything. The Profiler must not be used after it.
@@ -204,17 +180,18 @@ func (p *Profiler) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var errs []error
-	for _, fd := range p.clocks {
-		errs = append(errs, unix.Close(fd))
+	errs = append(errs, p.clocks.close())
+	for _, t := range p.slots {
+		errs = append(errs, t.clocks.close())
 	}
 	for _, l := range p.links {
 		errs = append(errs, l.Close())
 	}
-	for _, it := range []*link.Iter{p.prepares, p.reports, p.parks} {
+	for _, it := range []*link.Iter{p.prepares, p.forgets, p.reports, p.parks} {
 		if it != nil {
 			errs = append(errs, it.Close())
 		}
 	}
-	p.clocks, p.links = nil, nil
+	p.clocks, p.links, p.slots = nil, nil, nil
 	return errors.Join(append(errs, p.stats.close(), p.objects.Close())...)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"sort"
 	"strings"
 	"unsafe"
@@ -39,36 +40,38 @@ const (
 	seqSize    = 8
 )
 
-// parseReport reads the stream. Records caught in the middle of a change are
-// counted as torn and left out.
-func parseReport(stream []byte) (records []reported, torn int, err error) {
-	take := func(v any, size int) error {
-		if len(stream) < size {
-			return fmt.Errorf("report of threads ends in the middle of a record")
+// parseReport visits the records of a stream, or as many as are whole so far,
+// and gives what is left of it. What is visited is used again. Records caught in
+// the middle of a change are counted as torn and left out.
+func parseReport(stream []byte, visit func(*reported)) (rest []byte, torn int) {
+	var r reported
+	var th rungThread
+	for {
+		rest = stream
+		if len(stream) < headSize {
+			return rest, torn
 		}
-		_, err := binary.Decode(stream[:size], binary.NativeEndian, v)
-		stream = stream[size:]
-		return err
-	}
-	for len(stream) > 0 {
-		var r reported
-		if err := take(&r.head, headSize); err != nil {
-			return nil, 0, err
-		}
-		if r.head.HasAccount != 0 {
-			var after uint64
-			r.thread = new(rungThread)
-			if err := errors.Join(take(r.thread, threadSize), take(&after, seqSize)); err != nil {
-				return nil, 0, err
+		stream = stream[copy(bytesOf(&r.head), stream):]
+		if r.thread = nil; r.head.HasAccount != 0 {
+			if len(stream) < threadSize+seqSize {
+				return rest, torn
 			}
-			if r.head.Seq%2 == 1 || r.thread.Seq != r.head.Seq || after != r.head.Seq {
+			r.thread = &th
+			stream = stream[copy(bytesOf(&th), stream):]
+			after := binary.NativeEndian.Uint64(stream)
+			stream = stream[seqSize:]
+			if r.head.Seq%2 == 1 || th.Seq != r.head.Seq || after != r.head.Seq {
 				torn++
 				continue
 			}
 		}
-		records = append(records, r)
+		visit(&r)
 	}
-	return records, torn, nil
+}
+
+// bytesOf is the memory of a struct that the programs share.
+func bytesOf[T rungReportHead | rungThread](v *T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(v)), unsafe.Sizeof(*v))
 }
 
 // Threads gives the account of each thread that existed within a window whose
@@ -87,29 +90,27 @@ func (p *Profiler) Threads(s Slot, id uint32) ([]Thread, error) {
 		return nil, fmt.Errorf("window %d has not ended", id)
 	}
 
-	alive, err := p.report(s)
-	if err != nil {
-		return nil, err
-	}
-	ended, err := p.takeDead(s, id)
-	if err != nil {
-		return nil, err
-	}
 	var threads []Thread
-	for _, r := range alive {
+	add := func(r *reported) {
 		if th, ok := closeThread(r, w, s, added); ok {
 			threads = append(threads, th)
 		}
 	}
-	for key, dead := range ended {
-		if _, ok := alive[key]; ok {
-			continue // ended between the two readings; its record was whole
+	alive, err := p.report(s, add)
+	if err != nil {
+		return nil, err
+	}
+	// One that ended between the two readings was whole in the first.
+	err = p.takeDead(s, id, func(key threadKey, dead *rungThread) {
+		if !alive[key] {
+			add(&reported{
+				head:   rungReportHead{Tid: key.tid, Tgid: dead.Tgid, StartNs: key.startNs, Comm: dead.Comm},
+				thread: dead,
+			})
 		}
-		r := reported{thread: &dead}
-		r.head = rungReportHead{Tid: key.tid, Tgid: dead.Tgid, StartNs: key.startNs, Comm: dead.Comm}
-		if th, ok := closeThread(r, w, s, added); ok {
-			threads = append(threads, th)
-		}
+	})
+	if err != nil {
+		return nil, err
 	}
 	sort.Slice(threads, func(i, j int) bool {
 		a, b := &threads[i], &threads[j]
@@ -118,44 +119,63 @@ func (p *Profiler) Threads(s Slot, id uint32) ([]Thread, error) {
 	return threads, nil
 }
 
-// report reads all threads of a target, again while records come out torn.
-func (p *Profiler) report(s Slot) (map[threadKey]reported, error) {
+// report visits each thread of a target once, and gives which; it reads again
+// while records come out torn.
+func (p *Profiler) report(s Slot, visit func(*reported)) (map[threadKey]bool, error) {
 	p.reporting.Lock()
 	defer p.reporting.Unlock()
 	if err := p.objects.ReportSlot.Set(uint32(s)); err != nil {
 		return nil, fmt.Errorf("report threads: %w", err)
 	}
-	all := map[threadKey]reported{}
+	seen := map[threadKey]bool{}
+	once := func(r *reported) {
+		if key := (threadKey{r.head.Tid, r.head.StartNs}); !seen[key] {
+			seen[key] = true
+			visit(r)
+		}
+	}
 	const tries = 8
-	for try := range tries {
-		stream, err := readIter(p.reports)
-		if err != nil {
+	for try := 1; ; try++ {
+		torn, err := p.readReport(once)
+		switch {
+		case err != nil:
 			return nil, fmt.Errorf("report threads: %w", err)
-		}
-		records, torn, err := parseReport(stream)
-		if err != nil {
-			return nil, err
-		}
-		for _, r := range records {
-			key := threadKey{r.head.Tid, r.head.StartNs}
-			if _, ok := all[key]; !ok {
-				all[key] = r
-			}
-		}
-		if torn == 0 {
-			break
-		}
-		if try == tries-1 {
+		case torn == 0:
+			return seen, nil
+		case try == tries:
 			return nil, fmt.Errorf("report threads: %d records changed while being read, %d times over", torn, tries)
 		}
 	}
-	return all, nil
 }
 
-// takeDead reads the ended threads of a target, and removes those that no later
+// readReport parses one run of the report as it comes: of 10,000 threads it has
+// 13 MB.
+func (p *Profiler) readReport(visit func(*reported)) (torn int, err error) {
+	f, err := p.reports.Open()
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	buf := make([]byte, 256<<10)
+	for have := 0; ; {
+		n, err := f.Read(buf[have:])
+		rest, t := parseReport(buf[:have+n], visit)
+		torn += t
+		have = copy(buf, rest)
+		switch {
+		case errors.Is(err, io.EOF) && have > 0:
+			return torn, errors.New("it ends in the middle of a record")
+		case errors.Is(err, io.EOF):
+			return torn, nil
+		case err != nil:
+			return torn, err
+		}
+	}
+}
+
+// takeDead visits the ended threads of a target, and removes those that no later
 // window holds something of.
-func (p *Profiler) takeDead(s Slot, id uint32) (map[threadKey]rungThread, error) {
-	ended := map[threadKey]rungThread{}
+func (p *Profiler) takeDead(s Slot, id uint32, visit func(threadKey, *rungThread)) error {
 	var key rungDeadKey
 	var th rungThread
 	var done []rungDeadKey
@@ -164,26 +184,24 @@ func (p *Profiler) takeDead(s Slot, id uint32) (map[threadKey]rungThread, error)
 		if Slot(key.Slot) != s {
 			continue
 		}
-		ended[threadKey{key.Tid, key.StartNs}] = th
+		visit(threadKey{key.Tid, key.StartNs}, &th)
 		if th.Accounts[(id+1)%2].Window != id+1 {
 			done = append(done, key)
 		}
 	}
 	if err := it.Err(); err != nil && !errors.Is(err, ebpf.ErrIterationAborted) {
-		return nil, fmt.Errorf("read ended threads: %w", err)
+		return fmt.Errorf("read ended threads: %w", err)
 	}
-	for _, key := range done {
-		if err := p.objects.Dead.Delete(key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return nil, fmt.Errorf("remove an ended thread: %w", err)
-		}
+	if err := deleteAll(p.objects.Dead, done); err != nil {
+		return fmt.Errorf("remove ended threads: %w", err)
 	}
-	return ended, nil
+	return nil
 }
 
 // closeThread turns a record into the account of one window: what the programs
 // credited, and the interval still open, cut at the edges. It answers false for
 // a thread that did not exist within the window.
-func closeThread(r reported, w Window, s Slot, added MonoNs) (Thread, bool) {
+func closeThread(r *reported, w Window, s Slot, added MonoNs) (Thread, bool) {
 	start, end := uint64(w.Start), uint64(w.End)
 	th := Thread{
 		Tid: r.head.Tid, Tgid: r.head.Tgid, StartNs: r.head.StartNs,
@@ -192,6 +210,9 @@ func closeThread(r reported, w Window, s Slot, added MonoNs) (Thread, bool) {
 	state, since, reason := r.head.State, max(uint64(added), r.head.StartNs), r.head.Reason
 	born, exec := r.head.StartNs, r.head.Exec
 	known := r.thread != nil && Slot(r.thread.Slot) == s
+	if !known && rungState(state) == rungStateSTATE_UNKNOWN {
+		return Thread{}, false // beyond MaxThreads: nothing is known of its time
+	}
 	if known {
 		born, since, exec = r.thread.Born, r.thread.Since, r.thread.Exec
 		if rungState(r.thread.State) != rungStateSTATE_UNKNOWN {

@@ -54,7 +54,8 @@ const (
 	rungCounterCOUNT_TREE_FULL     rungCounter = 9
 	rungCounterCOUNT_STRATUM_LOST  rungCounter = 10
 	rungCounterCOUNT_CGROUP_DEEP   rungCounter = 11
-	rungCounterCOUNTERS            rungCounter = 12
+	rungCounterCOUNT_THREADS_FULL  rungCounter = 12
+	rungCounterCOUNTERS            rungCounter = 13
 )
 
 type rungDeadKey struct {
@@ -228,6 +229,7 @@ type rungWindow struct {
 const (
 	rungMapCounters       = "counters"
 	rungMapDead           = "dead"
+	rungMapLargeStrata    = "large_strata"
 	rungMapMemos          = "memos"
 	rungMapParkScratch    = "park_scratch"
 	rungMapRoots          = "roots"
@@ -238,6 +240,7 @@ const (
 	rungMapTargets        = "targets"
 	rungMapThreads        = "threads"
 	rungMapTrees          = "trees"
+	rungProgForget        = "forget"
 	rungProgKernelName    = "kernel_name"
 	rungProgOnClock       = "on_clock"
 	rungProgOnFork        = "on_fork"
@@ -252,10 +255,15 @@ const (
 	rungVarCgroupCount    = "cgroup_count"
 	rungVarCounterType    = "counter_type"
 	rungVarGeneration     = "generation"
+	rungVarMaxThreads     = "max_threads"
+	rungVarNoSlot         = "no_slot"
+	rungVarOutside        = "outside"
 	rungVarReportHeadType = "report_head_type"
 	rungVarReportSlot     = "report_slot"
 	rungVarStackBudget    = "stack_budget"
 	rungVarStateType      = "state_type"
+	rungVarThreadCount    = "thread_count"
+	rungVarTreeBits       = "tree_bits"
 	rungVarTreeCount      = "tree_count"
 )
 
@@ -301,6 +309,7 @@ type rungSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type rungProgramSpecs struct {
+	Forget      *ebpf.ProgramSpec `ebpf:"forget"`
 	KernelName  *ebpf.ProgramSpec `ebpf:"kernel_name"`
 	OnClock     *ebpf.ProgramSpec `ebpf:"on_clock"`
 	OnFork      *ebpf.ProgramSpec `ebpf:"on_fork"`
@@ -320,6 +329,7 @@ type rungProgramSpecs struct {
 type rungMapSpecs struct {
 	Counters    *ebpf.MapSpec `ebpf:"counters"`
 	Dead        *ebpf.MapSpec `ebpf:"dead"`
+	LargeStrata *ebpf.MapSpec `ebpf:"large_strata"`
 	Memos       *ebpf.MapSpec `ebpf:"memos"`
 	ParkScratch *ebpf.MapSpec `ebpf:"park_scratch"`
 	Roots       *ebpf.MapSpec `ebpf:"roots"`
@@ -339,10 +349,15 @@ type rungVariableSpecs struct {
 	CgroupCount    *ebpf.VariableSpec `ebpf:"cgroup_count"`
 	CounterType    *ebpf.VariableSpec `ebpf:"counter_type"`
 	Generation     *ebpf.VariableSpec `ebpf:"generation"`
+	MaxThreads     *ebpf.VariableSpec `ebpf:"max_threads"`
+	NoSlot         *ebpf.VariableSpec `ebpf:"no_slot"`
+	Outside        *ebpf.VariableSpec `ebpf:"outside"`
 	ReportHeadType *ebpf.VariableSpec `ebpf:"report_head_type"`
 	ReportSlot     *ebpf.VariableSpec `ebpf:"report_slot"`
 	StackBudget    *ebpf.VariableSpec `ebpf:"stack_budget"`
 	StateType      *ebpf.VariableSpec `ebpf:"state_type"`
+	ThreadCount    *ebpf.VariableSpec `ebpf:"thread_count"`
+	TreeBits       *ebpf.VariableSpec `ebpf:"tree_bits"`
 	TreeCount      *ebpf.VariableSpec `ebpf:"tree_count"`
 }
 
@@ -368,6 +383,7 @@ func (o *rungObjects) Close() error {
 type rungMaps struct {
 	Counters    *ebpf.Map `ebpf:"counters"`
 	Dead        *ebpf.Map `ebpf:"dead"`
+	LargeStrata *ebpf.Map `ebpf:"large_strata"`
 	Memos       *ebpf.Map `ebpf:"memos"`
 	ParkScratch *ebpf.Map `ebpf:"park_scratch"`
 	Roots       *ebpf.Map `ebpf:"roots"`
@@ -384,6 +400,7 @@ func (m *rungMaps) Close() error {
 	return _RungClose(
 		m.Counters,
 		m.Dead,
+		m.LargeStrata,
 		m.Memos,
 		m.ParkScratch,
 		m.Roots,
@@ -404,10 +421,15 @@ type rungVariables struct {
 	CgroupCount    *ebpf.Variable `ebpf:"cgroup_count"`
 	CounterType    *ebpf.Variable `ebpf:"counter_type"`
 	Generation     *ebpf.Variable `ebpf:"generation"`
+	MaxThreads     *ebpf.Variable `ebpf:"max_threads"`
+	NoSlot         *ebpf.Variable `ebpf:"no_slot"`
+	Outside        *ebpf.Variable `ebpf:"outside"`
 	ReportHeadType *ebpf.Variable `ebpf:"report_head_type"`
 	ReportSlot     *ebpf.Variable `ebpf:"report_slot"`
 	StackBudget    *ebpf.Variable `ebpf:"stack_budget"`
 	StateType      *ebpf.Variable `ebpf:"state_type"`
+	ThreadCount    *ebpf.Variable `ebpf:"thread_count"`
+	TreeBits       *ebpf.Variable `ebpf:"tree_bits"`
 	TreeCount      *ebpf.Variable `ebpf:"tree_count"`
 }
 
@@ -415,6 +437,7 @@ type rungVariables struct {
 //
 // It can be passed to loadRungObjects or ebpf.CollectionSpec.LoadAndAssign.
 type rungPrograms struct {
+	Forget      *ebpf.Program `ebpf:"forget"`
 	KernelName  *ebpf.Program `ebpf:"kernel_name"`
 	OnClock     *ebpf.Program `ebpf:"on_clock"`
 	OnFork      *ebpf.Program `ebpf:"on_fork"`
@@ -430,6 +453,7 @@ type rungPrograms struct {
 
 func (p *rungPrograms) Close() error {
 	return _RungClose(
+		p.Forget,
 		p.KernelName,
 		p.OnClock,
 		p.OnFork,

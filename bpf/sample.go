@@ -46,10 +46,8 @@ func (p *Profiler) Samples(s Slot, id uint32) ([]Sample, error) {
 			})
 		}
 	}
-	for _, key := range taken {
-		if err := p.objects.Samples.Delete(key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return nil, fmt.Errorf("remove samples: %w", err)
-		}
+	if err := deleteAll(p.objects.Samples, taken); err != nil {
+		return nil, fmt.Errorf("remove samples: %w", err)
 	}
 	sort.Slice(out, func(i, j int) bool { return out[i].before(&out[j]) })
 	return out, nil
@@ -114,10 +112,8 @@ func (p *Profiler) dropStacks() error {
 	if n <= stacksKept {
 		return nil
 	}
-	for _, hash := range old {
-		if err := p.objects.Stacks.Delete(hash); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return fmt.Errorf("drop stacks: %w", err)
-		}
+	if err := deleteAll(p.objects.Stacks, old); err != nil {
+		return fmt.Errorf("drop stacks: %w", err)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
 )
 
 // slot is what user space knows of a target.
@@ -17,6 +18,7 @@ type slot struct {
 	cgroup  uint64 // 0 for a process tree
 	pid     uint32
 	added   MonoNs
+	clocks  clockSet  // with ClockPerCgroup
 	windows [2]Window // at ID % 2; ID 0: free
 }
 
@@ -25,7 +27,18 @@ func (s Slot) index() uint32 { return uint32(s) % MaxTargets }
 // AddCgroup makes the subtree of a v2 cgroup a target, present and future
 // descendants included. cgroupID is the directory's inode number.
 func (p *Profiler) AddCgroup(cgroupID uint64) (Slot, error) {
-	return p.add(&slot{cgroup: cgroupID}, func(s Slot) error {
+	t := &slot{cgroup: cgroupID}
+	if p.options.Clock == ClockPerCgroup {
+		fd, err := p.openCgroup(cgroupID)
+		if err != nil {
+			return 0, err
+		}
+		defer unix.Close(fd)
+		if t.clocks, err = p.openClocks(fd); err != nil {
+			return 0, err
+		}
+	}
+	return p.add(t, func(s Slot) error {
 		if err := p.objects.Roots.Update(cgroupID, uint32(s), ebpf.UpdateNoExist); err != nil {
 			if errors.Is(err, ebpf.ErrKeyExist) {
 				return fmt.Errorf("cgroup %d is a target already", cgroupID)
@@ -41,6 +54,9 @@ func (p *Profiler) AddTree(pid uint32) (Slot, error) {
 	if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err != nil || pid == 0 {
 		return 0, fmt.Errorf("no process %d", pid)
 	}
+	if p.options.Clock == ClockPerCgroup {
+		return 0, fmt.Errorf("process %d: a sampling clock per cgroup knows no process trees; name the cgroup, or take the clock per CPU", pid)
+	}
 	return p.add(&slot{pid: pid}, func(s Slot) error {
 		if err := p.objects.Trees.Update(pid, uint32(s), ebpf.UpdateNoExist); err != nil {
 			if errors.Is(err, ebpf.ErrKeyExist) {
@@ -52,9 +68,15 @@ func (p *Profiler) AddTree(pid uint32) (Slot, error) {
 	})
 }
 
-func (p *Profiler) add(t *slot, enter func(Slot) error) (Slot, error) {
+func (p *Profiler) add(t *slot, enter func(Slot) error) (_ Slot, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	defer func() {
+		if err != nil {
+			t.clocks.close()
+			t.clocks = nil
+		}
+	}()
 	s, err := p.freeSlot()
 	if err != nil {
 		return 0, err
@@ -107,6 +129,11 @@ func (p *Profiler) publish() error {
 		}
 	}
 	p.generation++
+	if trees == 0 { // no process is in one
+		if err := p.objects.TreeBits.Set(make([]uint64, p.objects.TreeBits.Size()/8)); err != nil {
+			return err
+		}
+	}
 	return errors.Join(
 		p.objects.Generation.Set(p.generation),
 		p.objects.CgroupCount.Set(cgroups),
@@ -125,19 +152,50 @@ func (p *Profiler) Remove(s Slot) error {
 	for _, w := range t.windows {
 		if w.ID != 0 {
 			_, err := p.Samples(s, w.ID)
-			strata, err2 := p.readStrata(s, w.ID)
-			errs = append(errs, err, err2, p.dropStrata(strata), p.Release(s, w.ID))
+			errs = append(errs, err, p.Release(s, w.ID))
 		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.slots, s)
+	errs = append(errs, t.clocks.close())
 	if t.cgroup != 0 {
 		errs = append(errs, p.objects.Roots.Delete(t.cgroup))
 	} else {
 		errs = append(errs, p.deleteTree(s, func(uint32) bool { return true }))
 	}
-	return errors.Join(append(errs, p.publish())...)
+	errs = append(errs, p.publish(), p.forget(s), p.dropLeft(s, 0))
+	var key rungDeadKey
+	var th rungThread
+	var dead []rungDeadKey
+	for it := p.objects.Dead.Iterate(); it.Next(&key, &th); {
+		if Slot(key.Slot) == s {
+			dead = append(dead, key)
+		}
+	}
+	return errors.Join(append(errs, deleteAll(p.objects.Dead, dead))...)
+}
+
+// dropLeft removes the intervals that ended after those of a window were read.
+func (p *Profiler) dropLeft(s Slot, id uint32) error {
+	left, err := p.readStrata(s, id)
+	if err != nil {
+		return err
+	}
+	return p.dropStrata(left)
+}
+
+// forget frees the accounts of the threads of a target that was removed.
+func (p *Profiler) forget(s Slot) error {
+	p.reporting.Lock()
+	defer p.reporting.Unlock()
+	if err := p.objects.ReportSlot.Set(uint32(s)); err != nil {
+		return fmt.Errorf("free the threads of a target: %w", err)
+	}
+	if _, err := readIter(p.forgets); err != nil {
+		return fmt.Errorf("free the threads of a target: %w", err)
+	}
+	return nil
 }
 
 // deleteTree removes those processes of a tree that match.
@@ -149,12 +207,7 @@ func (p *Profiler) deleteTree(s Slot, match func(tgid uint32) bool) error {
 			gone = append(gone, tgid)
 		}
 	}
-	for _, tgid := range gone {
-		if err := p.objects.Trees.Delete(tgid); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return err
-		}
-	}
-	return nil
+	return deleteAll(p.objects.Trees, gone)
 }
 
 // Arm opens a window. Its id must be one more than that of the slot's last, and
@@ -176,9 +229,12 @@ func (p *Profiler) Arm(s Slot, w Window) error {
 	}
 	if p.armed == 0 {
 		p.stats.on()
-		if err := p.runClocks(true); err != nil {
+		if err := p.clocks.run(true); err != nil {
 			return err
 		}
+	}
+	if err := t.clocks.run(true); err != nil {
+		return err
 	}
 	p.armed++
 	*cell = w
@@ -252,10 +308,13 @@ func (p *Profiler) Release(s Slot, id uint32) error {
 		return err
 	}
 	*w = Window{}
-	errs := []error{p.writeWindows(s, t)}
+	errs := []error{p.writeWindows(s, t), p.dropLeft(s, id)}
 	if p.armed--; p.armed == 0 {
-		errs = append(errs, p.runClocks(false))
+		errs = append(errs, p.clocks.run(false))
 		p.stats.off()
+	}
+	if t.windows == [2]Window{} {
+		errs = append(errs, t.clocks.run(false))
 	}
 	if t.cgroup == 0 {
 		errs = append(errs, p.deleteTree(s, func(tgid uint32) bool {

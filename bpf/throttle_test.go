@@ -176,6 +176,18 @@ func TestThrottledSpinner(t *testing.T) {
 // one, and each knows the stack that its throttled time is spent in.
 func TestThrottledAcrossEdges(t *testing.T) {
 	p := load(t, 99)
+	for try := range 3 {
+		var throttled bool
+		t.Run(fmt.Sprint(try), func(t *testing.T) { throttled = throttledAcrossEdges(t, p) })
+		if throttled || t.Failed() {
+			return
+		}
+		t.Log("neighbours left it too little of the CPU to be throttled")
+	}
+	t.Error("it was not throttled, three times over: the test shows nothing")
+}
+
+func throttledAcrossEdges(t *testing.T, p *Profiler) bool {
 	cpus, err := onlineCPUs()
 	if err != nil {
 		t.Fatal(err)
@@ -185,48 +197,60 @@ func TestThrottledAcrossEdges(t *testing.T) {
 	q.join(t, c)
 	c.pin(cpus[len(cpus)-1])
 	s := tree(t, p, c)
+	defer p.Remove(s)
 	c.start()
-	throttled := 0
+	_, stat0 := q.stat(t)
+	var throttled, gaps uint64
 	start := Now() + 20e6
+	before := Now()
 	for id := uint32(1); id <= 20; id++ {
 		w := Window{ID: id, Start: start, End: start + 50e6, BlockNs: 10e6}
 		if err := p.Arm(s, w); err != nil {
 			t.Fatal(err)
 		}
+		gaps += uint64(w.Start - before)
 		until(w.Start)
 		if err := p.Park(s); err != nil {
 			t.Fatal(err)
 		}
 		until(w.End)
+		before = w.End
 		th := threadsOf(t, p, s, id)[c.tid]
 		rows, err := p.OffCPU(s, id)
 		if err != nil {
 			t.Fatal(err)
 		}
-		sum := map[State]uint64{}
+		var sum, lost uint64
 		for _, r := range rows {
-			if r.Tid != c.tid || r.Reason == pollReason {
+			if r.Tid != c.tid || r.State != StateThrottled {
 				continue
 			}
-			sum[r.State] += r.WeightNs
-			if names := functions(t, p, r.StackHash); !strings.Contains(names, "runWorkload") && r.WeightNs > 1e6 {
-				t.Errorf("window %d: %d ns of state %d at %q", id, r.WeightNs, r.State, names)
+			sum += r.WeightNs
+			if functions(t, p, r.StackHash) == "" {
+				lost += r.WeightNs
 			}
 		}
-		if th.ThrottledNs > 1e6 {
-			throttled++
-			// All intervals are drawn, so long as they are fewer than the budget.
-			if err := within(sum[StateThrottled], th.ThrottledNs, th.ThrottledNs/50+100e3); err != nil {
-				t.Errorf("window %d: rows of throttled time: %v; %+v", id, err, th)
-			}
+		throttled += th.ThrottledNs
+		// All intervals are drawn, so long as they are fewer than the budget. The
+		// one that ends before Park reaches it has no stack.
+		if err := within(sum-lost, th.ThrottledNs, th.ThrottledNs/20+2e6); err != nil {
+			t.Errorf("window %d: throttled time with a stack: %v; %+v", id, err, th)
 		}
 		if err := p.Release(s, id); err != nil {
 			t.Fatal(err)
 		}
 		start = max(w.End, Now()+2e6)
 	}
-	if throttled < 10 {
-		t.Errorf("only %d of 20 windows met throttling", throttled)
-	}
+	_, stat := q.stat(t)
+	gaps += uint64(Now() - before)
 	c.result()
+	if stat -= stat0; stat < 300e6 {
+		return false
+	}
+	t.Logf("throttled %d ms in the windows, cpu.stat %d ms with %d ms between them", throttled/1e6, stat/1e6, gaps/1e6)
+	// cpu.stat counts a throttling when it ends, here of up to 100 ms.
+	if throttled > stat+100e6 || throttled+gaps+100e6 < stat {
+		t.Errorf("throttled %d ns in the windows, cpu.stat %d with %d between them", throttled, stat, gaps)
+	}
+	return true
 }

@@ -45,16 +45,18 @@ type truth struct {
 }
 
 var workloads = map[string]func(args []string) truth{
-	"split":     func([]string) truth { return split(3 * time.Second) },
-	"pipe":      func(args []string) truth { return waits(args, pipeWait()) },
-	"futex":     func(args []string) truth { return waits(args, futexWait) },
-	"sleep":     func(args []string) truth { return waits(args, sleepWait) },
-	"spin":      func(args []string) truth { return spin(args) },
-	"idle":      func(args []string) truth { time.Sleep(duration(args[0])); return truth{} },
-	"threads":   func(args []string) truth { return bornAndDying(duration(args[0])) },
-	"spawn":     func(args []string) truth { return spawn(args) },
-	"places":    func([]string) truth { return places(2000) },
-	"manyplace": func([]string) truth { return manyStacks(2 * time.Second) },
+	"hold":       hold,
+	"split":      func([]string) truth { return split(3 * time.Second) },
+	"pipe":       func(args []string) truth { return waits(args, pipeWait()) },
+	"futex":      func(args []string) truth { return waits(args, futexWait) },
+	"sleep":      func(args []string) truth { return waits(args, sleepWait) },
+	"spin":       func(args []string) truth { return spin(args) },
+	"idle":       func(args []string) truth { time.Sleep(duration(args[0])); return truth{} },
+	"threads":    func(args []string) truth { return bornAndDying(duration(args[0])) },
+	"spawn":      func(args []string) truth { return spawn(args) },
+	"places":     func([]string) truth { return places(2000) },
+	"manysleeps": func([]string) truth { return manySleeps() },
+	"manyplace":  func([]string) truth { return manyStacks(2 * time.Second) },
 }
 
 func runWorkload(args []string) {
@@ -276,6 +278,39 @@ func path(bits uint, depth int) uint64 {
 		return path(bits>>1, depth-1) + 1
 	}
 	return path(bits>>1, depth-1) + 2
+}
+
+// manySleeps sleeps briefly at many places, and long at one.
+func manySleeps() truth {
+	var t truth
+	t0 := Now()
+	for i := range uint(300) {
+		if i%50 == 49 {
+			t1 := Now()
+			sleepSecond(100 * time.Millisecond)
+			t.SecondNs += uint64(Now() - t1)
+			continue
+		}
+		t1 := Now()
+		sleepPath(i, 9)
+		t.FirstNs += uint64(Now() - t1)
+	}
+	t.WallNs = uint64(Now() - t0)
+	return t
+}
+
+//go:noinline
+func sleepPath(bits uint, depth int) {
+	switch {
+	case depth == 0:
+		sleepFirst(200 * time.Microsecond)
+	case bits&1 == 1:
+		sleepPath(bits>>1, depth-1)
+		sink++
+	default:
+		sleepPath(bits>>1, depth-1)
+		sink += 2
+	}
 }
 
 // child is a running workload, seen from the test.

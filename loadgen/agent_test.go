@@ -27,6 +27,8 @@ type fakeAgent struct {
 	refuse  func(step string) error
 	slow    time.Duration // StartStep
 
+	forgetful bool // EndStep knows started steps only
+
 	server  *grpc.Server
 	address string
 
@@ -91,6 +93,9 @@ func (a *fakeAgent) StartStep(_ context.Context, r *rungv1.StartStepRequest) (*r
 func (a *fakeAgent) EndStep(_ context.Context, r *rungv1.EndStepRequest) (*rungv1.EndStepResponse, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.forgetful && a.starts[r.Step] == nil {
+		return nil, status.Error(codes.NotFound, "unknown step")
+	}
 	a.ends[r.Step] = r
 	a.endsAt[r.Step] = monoNow()
 	return &rungv1.EndStepResponse{AtMonoNs: r.AtMonoNs, Clock: a.stamp()}, nil
@@ -191,6 +196,34 @@ func TestAgentKilledInMidStep(t *testing.T) {
 	}
 	if len(sum.Missing) != 2 || !strings.HasPrefix(sum.Missing[0], "01-100: missing: record") {
 		t.Errorf("missing: %q", sum.Missing)
+	}
+}
+
+// An agent that was restarted within a step knows nothing of it: the step is
+// void for that reason, and the next one is measured.
+func TestAgentRestartedInMidStep(t *testing.T) {
+	a := startAgent(t)
+	s := startService(t, GRPCStream, "127.0.0.1:0")
+	c := testConfig(s, Step{Index: 1, OfferedHz: 100, Duration: 1200 * time.Millisecond}, twoSteps[1])
+	c.Agent = &AgentConfig{Address: a.address, Targets: []string{"arm"}}
+	s.at(15, c, func() {
+		a.server.Stop()
+		a.mu.Lock()
+		clear(a.starts)
+		a.forgetful = true
+		a.mu.Unlock()
+		a.serve(t, strings.TrimPrefix(a.address, "unix://"))
+	})
+	outs, sum, err := tryRun(t, c, Hooks{})
+	if err != nil || len(outs) != 2 || len(sum.Void) != 1 || len(sum.Missing) != 1 {
+		t.Fatalf("%v; %+v", err, sum)
+	}
+	first, second := outs[0], outs[1]
+	if first.Agent != nil || first.Result.Delivered == 0 || !strings.Contains(first.Result.Void, "does not know the step (restarted?): unknown step") {
+		t.Errorf("records %v, delivered %d, void %q, warnings %q", first.Agent, first.Result.Delivered, first.Result.Void, first.Result.Warnings)
+	}
+	if len(second.Agent) != 1 || second.Result.Void != "" {
+		t.Errorf("the step after: records %v, void %q, warnings %q", second.Agent, second.Result.Void, second.Result.Warnings)
 	}
 }
 

@@ -3,12 +3,18 @@ package loadgen
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // agentWindow is the agent's window on one step. A nil one belongs to a run
 // without an agent. Whatever the agent does not give becomes a warning that
-// begins with "missing:"; the step is driven and kept all the same.
+// begins with "missing:"; the step is driven and kept all the same. An agent that
+// answers but does not know the step was restarted in it: then the step is void,
+// since another run may have measured meanwhile.
 type agentWindow struct {
 	agent   *agentClient
 	step    string
@@ -100,6 +106,12 @@ func (w *agentWindow) collect(ctx context.Context, out *Outcome) {
 	if w.missing != nil {
 		out.Agent = nil
 		out.Result.warn("missing: record: agent %s: %s", w.agent.cfg.Address, reason(w.missing))
+		if status.Code(w.missing) == codes.NotFound {
+			if out.Result.Void == "" {
+				out.Result.Void = fmt.Sprintf("agent %s does not know the step (restarted?): %s", w.agent.cfg.Address, reason(w.missing))
+			}
+			return
+		}
 		// A call that was lost may have been heard: a window left open would keep
 		// the next step from the target until it expires.
 		_ = w.agent.end(context.WithoutCancel(ctx), w.step, 0)

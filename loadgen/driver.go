@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -20,6 +21,9 @@ type Hooks struct {
 	Progress func(Progress)
 	// StepDone gets each finished step, driven or not. An error ends the run.
 	StepDone func(Outcome) error
+	// More is asked after the last step, unless that is void, for the offered rate
+	// of a further one of the same length, and then again; 0 ends the ladder.
+	More func(last Outcome) float64
 }
 
 // Progress is how far a step is.
@@ -121,7 +125,9 @@ func (d *driver) openAgent(ctx context.Context) error {
 }
 
 func (d *driver) ladder(ctx context.Context, sum *Summary) error {
-	for i, s := range d.cfg.Steps {
+	steps := slices.Clone(d.cfg.Steps)
+	for i := 0; i < len(steps); i++ {
+		s := steps[i]
 		if i > 0 && sleep(ctx, d.cfg.Gap) != nil {
 			break
 		}
@@ -140,13 +146,19 @@ func (d *driver) ladder(ctx context.Context, sum *Summary) error {
 		if ctx.Err() != nil {
 			break
 		}
-		if out.void() != "" && d.cfg.OnVoid == OnVoidStop && i < len(d.cfg.Steps)-1 {
+		if out.void() != "" && d.cfg.OnVoid == OnVoidStop && i < len(steps)-1 {
 			sum.Stopped = true
 			return nil
 		}
+		if i == len(steps)-1 && out.void() == "" && d.hooks.More != nil {
+			next := Step{Index: s.Index + 1, OfferedHz: d.hooks.More(out), Duration: s.Duration}
+			if d.cfg.validateStep(next) == nil {
+				steps = append(steps, next)
+			}
+		}
 	}
 	if ctx.Err() != nil {
-		return fmt.Errorf("interrupted after %d of %d steps: %w", sum.Steps, len(d.cfg.Steps), context.Cause(ctx))
+		return fmt.Errorf("interrupted after %d of %d steps: %w", sum.Steps, len(steps), context.Cause(ctx))
 	}
 	return nil
 }

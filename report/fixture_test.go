@@ -72,6 +72,18 @@ func account() *attribution.Account {
 	return a
 }
 
+// throttle tells throttled time of a thread group apart, of which lo ns were in run-queue wait.
+func throttle(a *attribution.Account, group int, lo, hi int64) {
+	a.ThrottledSeparated = true
+	for i := range a.Groups {
+		a.Groups[i].Throttled = &attribution.ThreadRange{}
+	}
+	for _, row := range []*attribution.AccountRow{&a.Groups[group], &a.Total} {
+		row.RunQueue = threadTime(row.RunQueue.Ns - lo)
+		row.Throttled = &attribution.ThreadRange{Lo: threadTime(lo), Hi: threadTime(hi)}
+	}
+}
+
 // table is 1000 samples over the layers given, with Σ charged to apportion.
 func table(msPerRequest float64, samples map[string]int64) attribution.Table {
 	layers := []string{"syscalls", "interrupt", "runtime", "codec", "transport", "framework", "application", "other"}
@@ -122,6 +134,7 @@ func fourArms() *Report {
 		warm.Warmup = true
 		top.DeliveredHz, top.OverflowHz, top.CapLimited = 1464.2, 935.8, true
 		top.InFlightAtEnd, top.CPUMsPerAttempt = 64, ptr(0.8*ms)
+		throttle(top.Account, 0, 200_000_000, []int64{200_000_000, 245_000_000}[i%2]) // a kernel with a bound only in every second
 		top.P50Ms, top.P99Ms, top.P999Ms = ptr(96.2), ptr(4686.35), ptr(25248.7)
 		top.PeriodsThrottled, top.ThrottledCPUSeconds = ptr(0.9876), ptr(2.315)
 		top.Flags = []ladder.Flag{{Kind: ladder.FlagCapLimited, Detail: "overflow is 39 % of scheduled"},

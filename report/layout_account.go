@@ -24,7 +24,7 @@ func layoutAccounts(d *document, r *Report, width int) {
 		separated = separated && top.Account.ThrottledSeparated
 		title := fmt.Sprintf("%s · step %s", a.Name, top.Name)
 		if !top.Account.ThrottledSeparated {
-			title += " · throttled not told apart yet: it is inside run-queue wait"
+			title += " · its record does not tell throttled apart: that is inside run-queue wait"
 		}
 		d.add(heading{3, title}, accountTable(top.Account, width))
 		var notes []string
@@ -225,9 +225,12 @@ func accountLegend(separated bool) []entry {
 	if !separated {
 		entries[2].meaning = "runnable and not running; where the title says so, with or without quota left"
 	}
+	if separated {
+		entries = append(entries, entry{"throttled", "runnable and not running, with the quota spent"})
+	}
 	return append(entries,
 		entry{"blocked: …", "off the CPU until woken, by the syscall it sleeps in (with the kind of file it waits on, and timed where the wait has a timeout), or page fault, disk, kernel"},
 		entry{"woken by", "who ended most of that time, estimated from drawn intervals; interrupts and softirqs count for themselves, whatever thread they ran on"},
 		entry{"idle", "blocked time of threads that wait for work, by the idle rules of the rule file; not part of blocked"},
-		entry{"thread group", "threads of one name, digits folded to *; goroutines are invisible to the scheduler"})
+		entry{"thread group", "threads of one name, digits folded to *, or of one --group; goroutines are invisible to the scheduler"})
 }

@@ -85,6 +85,9 @@ func (r Roots) ID(group string) (uint64, error) {
 		return 0, fmt.Errorf("cgroup %q: no cgroup v2 hierarchy is mounted; mount one: mount -t cgroup2 none /sys/fs/cgroup/unified", group)
 	}
 	info, err := os.Stat(r.Dir(group))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, fmt.Errorf("cgroup %q: %w%s", group, err, r.nearbyText(group))
+	}
 	if err != nil {
 		return 0, fmt.Errorf("cgroup %q: %w", group, err)
 	}

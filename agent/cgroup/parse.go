@@ -19,21 +19,13 @@ type CPUStat struct {
 	NrPeriods, NrThrottled, ThrottledUsec Figure
 }
 
-// ParseCPUStat reads a cpu.stat file. Both versions are lines "key value":
+// parseCPUStat reads a cpu.stat file. Both versions are lines "key value":
 //
 //	usage_usec 1200          (v2)
 //	nr_throttled 3           (both, where the cpu controller is on)
 //	throttled_time 4500000   (v1, nanoseconds)
 //
 // Unknown keys are allowed, malformed lines are not.
-func ParseCPUStat(r io.Reader) (CPUStat, error) {
-	text, err := readAll(r)
-	if err != nil {
-		return CPUStat{}, err
-	}
-	return parseCPUStat(text)
-}
-
 func parseCPUStat(text []byte) (CPUStat, error) {
 	var stat CPUStat
 	for line := range bytes.Lines(text) {
@@ -104,15 +96,7 @@ func makeQuota(limit, period, none string) (Quota, bool, error) {
 	return Quota{LimitUsec: limitUsec, PeriodUsec: periodUsec}, true, nil
 }
 
-// ParseUint reads a file that holds one number and a newline.
-func ParseUint(r io.Reader) (uint64, error) {
-	text, err := readAll(r)
-	if err != nil {
-		return 0, err
-	}
-	return parseUint(text)
-}
-
+// parseUint reads a file that holds one number and a newline.
 func parseUint(text []byte) (uint64, error) {
 	value, err := strconv.ParseUint(string(bytes.TrimSuffix(text, []byte("\n"))), 10, 64)
 	if err != nil {

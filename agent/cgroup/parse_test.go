@@ -34,7 +34,7 @@ func FuzzParseCPUStat(f *testing.F) {
 	f.Add("usage_usec 99999999999999999999\n")
 	f.Add("usage_usec\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		stat, err := ParseCPUStat(strings.NewReader(text))
+		stat, err := parseCPUStat([]byte(text))
 		if err != nil && stat != (CPUStat{}) {
 			t.Errorf("both an error and figures: %v, %+v", err, stat)
 		}
@@ -62,7 +62,7 @@ func FuzzParseUint(f *testing.F) {
 	f.Add("4000999\n")
 	f.Add("-1\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		if value, err := ParseUint(strings.NewReader(text)); err != nil && value != 0 {
+		if value, err := parseUint([]byte(text)); err != nil && value != 0 {
 			t.Errorf("both an error and %d", value)
 		}
 	})

@@ -114,6 +114,7 @@ type Input struct {
 	Threads []bpf.Thread                        // the account, for off-CPU totals
 	Stack   func(hash uint64) (bpf.Stack, bool) // such as (*bpf.Profiler).Stack
 	Comms   map[uint32]string                   // thread name by tid
+	Groups  *attribution.Grouper                // of threads; nil folds the digits of names
 	Process func(pid uint32) (Process, error)   // asked once per process
 	Kernel  symbol.KernelNamer                  // nil: kernel functions stay unnamed
 	RateHz  uint32                              // sampling rate, >= 1
@@ -148,6 +149,18 @@ type Losses struct {
 	User symbol.Losses
 }
 
+// add counts n samples, each with the losses of one.
+func (l *Losses) add(one *Losses, n uint64) {
+	l.LostStack += one.LostStack * n
+	l.MissingStack += one.MissingStack * n
+	l.Truncated += one.Truncated * n
+	l.NoProcess += one.NoProcess * n
+	l.UnnamedKernel += one.UnnamedKernel * n
+	for i := range l.User {
+		l.User[i] += one.User[i] * n
+	}
+}
+
 // Build returns the profile. The same input gives the same bytes when written,
 // whatever the order of the samples. An error means that the input is
 // unusable; losses are no errors, they are in Stats and in the frames.
@@ -167,6 +180,7 @@ func Build(in Input) (*profile.Profile, Stats, error) {
 		samples: map[string]*profile.Sample{},
 		procs:   map[uint32]Process{},
 		kernel:  map[uint64]string{},
+		stacks:  map[stackKey]namedStack{},
 	}
 	b.losses = &b.stats.OnCPU
 	samples := slices.Clone(in.Samples)
@@ -223,6 +237,8 @@ type builder struct {
 	order   []*profile.Sample
 	procs   map[uint32]Process // nil: could not be read
 	kernel  map[uint64]string
+	stacks  map[stackKey]namedStack
+	groups  map[groupKey]*groupSum // of off-CPU samples; nil: of single threads
 	stats   Stats
 	losses  *Losses // of stats, of the kind of samples at hand
 	drawn   bool    // stacks at hand were taken by our own programs in the scheduler
@@ -247,7 +263,7 @@ func (b *builder) add(s bpf.Sample, period int64) {
 			Label:    map[string][]string{LabelState: {StateOnCPU}},
 			NumLabel: map[string][]int64{LabelTid: {int64(s.Tid)}, LabelBlock: {int64(s.Block)}},
 		}
-		b.labelThread(sample, s.Tid)
+		b.labelThread(sample.Label, s.Tid)
 		b.samples[string(key)] = sample
 		b.order = append(b.order, sample)
 	}
@@ -258,11 +274,11 @@ func (b *builder) add(s bpf.Sample, period int64) {
 	sample.Value[columnCPU] += int64(s.Count) * period
 }
 
-func (b *builder) labelThread(sample *profile.Sample, tid uint32) {
+func (b *builder) labelThread(labels map[string][]string, tid uint32) {
 	if comm, ok := b.in.Comms[tid]; ok {
 		comm = symbol.Printable(comm)
-		sample.Label[LabelThread] = []string{comm}
-		sample.Label[LabelThreadGroup] = []string{attribution.ThreadGroup(comm)}
+		labels[LabelThread] = []string{comm}
+		labels[LabelThreadGroup] = []string{b.in.Groups.Group(comm, tid)}
 	}
 }
 

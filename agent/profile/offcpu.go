@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
+	"github.com/rungprof/rung/agent/symbol"
 	"github.com/rungprof/rung/bpf"
 )
 
@@ -32,12 +33,17 @@ func stateColumn(s bpf.State) (name string, column int) {
 
 // drawnStack sums the draws of one stratum that shared their named frames.
 type drawnStack struct {
-	locs            []*profile.Location
-	ns              int64
-	draws           uint64
-	weight, squares float64
-	largest         uint64 // weight of the largest draw
+	locs    []*profile.Location
+	ns      int64
+	draws   uint64
+	squares float64
+	largest uint64 // weight of the largest draw
 }
+
+// maxStrata is how many strata have samples of single threads. Where there are
+// more, samples are of whole thread groups, as wakers are: those of 10,000 threads
+// would be more than anybody reads, and than the agent should hold.
+const maxStrata = 8192
 
 // addOffCPU makes samples of off-CPU time: each stratum's adds up to its exact
 // total. One of which nothing was drawn is a sample without a stack.
@@ -46,18 +52,19 @@ func (b *builder) addOffCPU() {
 	all, unaccounted := strata(b.in.Threads, b.in.OffCPU)
 	b.stats.Unaccounted = unaccounted
 	calls := syscallsOf(b.in.OffCPU)
+	if len(all) > maxStrata {
+		b.groups = map[groupKey]*groupSum{}
+	}
 	for i := range all {
 		s := &all[i]
 		if s.ns == nil {
 			b.stats.Undrawn++
 			b.stats.UndrawnNs += s.totalNs
 			lost := drawnStack{locs: []*profile.Location{b.table.pseudo(RungMapping, LostStack)}, ns: int64(s.totalNs)}
-			b.order = append(b.order, b.offCPUSample(s, &lost))
+			b.addStratum(s, []*drawnStack{&lost})
 			continue
 		}
-		for _, d := range b.drawnStacks(s, calls) {
-			b.order = append(b.order, b.offCPUSample(s, d))
-		}
+		b.addStratum(s, b.drawnStacks(s, calls))
 	}
 }
 
@@ -74,19 +81,15 @@ func (b *builder) drawnStacks(s *stratum, calls map[uint64]int32) []*drawnStack 
 		}
 		b.losses.Samples += row.Samples
 		locs := b.stack(at)
-		var key []byte
-		for _, l := range locs {
-			key = binary.LittleEndian.AppendUint64(key, l.ID)
-		}
-		d := byStack[string(key)]
+		id := stackID(locs)
+		d := byStack[id]
 		if d == nil {
 			d = &drawnStack{locs: locs}
-			byStack[string(key)] = d
+			byStack[id] = d
 			order = append(order, d)
 		}
 		d.ns += s.ns[i]
 		d.draws += row.Samples
-		d.weight += float64(row.WeightNs)
 		d.squares += row.SquaresNs2
 		d.largest = max(d.largest, row.LargestNs)
 	}
@@ -121,38 +124,106 @@ func syscallsOf(rows []bpf.OffCPU) map[uint64]int32 {
 	return calls
 }
 
-func (b *builder) offCPUSample(s *stratum, d *drawnStack) *profile.Sample {
-	name, column := stateColumn(s.state)
+// groupKey is what the strata of a thread group that share a sample have in common.
+type groupKey struct {
+	group  string
+	state  bpf.State
+	reason bpf.Reason
+	stack  string
+}
+
+// addStratum makes a sample of each stack of a stratum, or adds it to that of the
+// thread group.
+func (b *builder) addStratum(s *stratum, stacks []*drawnStack) {
+	if b.groups == nil {
+		labels := b.offCPULabels(s)
+		for _, d := range stacks {
+			b.order = append(b.order, b.offCPUSample(s, d, labels))
+		}
+		return
+	}
+	group := b.in.Groups.Group(symbol.Printable(b.in.Comms[s.tid]), s.tid)
+	for _, d := range stacks {
+		key := groupKey{group, s.state, s.reason, stackID(d.locs)}
+		sum := b.groups[key]
+		if sum == nil {
+			sum = &groupSum{sample: b.offCPUSample(s, &drawnStack{locs: d.locs}, b.offCPULabels(s))}
+			delete(sum.sample.Label, LabelThread)
+			delete(sum.sample.NumLabel, LabelTid)
+			b.groups[key] = sum
+			b.order = append(b.order, sum.sample)
+		}
+		_, column := stateColumn(s.state)
+		sum.sample.Value[column] += d.ns
+		sum.sample.NumLabel[LabelDraws][0] += int64(d.draws)
+		if d.draws > 0 {
+			// Threads are drawn independently of each other: variances add up.
+			sum.stderr = math.Hypot(sum.stderr, s.standardError(d.ns, d.squares))
+			sum.spread = math.Hypot(sum.spread, s.spread(d.squares))
+			sum.largest = math.Max(sum.largest, s.scale()*float64(d.largest))
+			setErrors(sum.sample, sum.stderr, sum.spread, sum.largest)
+		}
+	}
+}
+
+// groupSum is a sample of a thread group, and its errors unrounded.
+type groupSum struct {
+	sample                  *profile.Sample
+	stderr, spread, largest float64
+}
+
+// stackID tells named stacks apart.
+func stackID(locs []*profile.Location) string {
+	id := make([]byte, 0, 8*len(locs))
+	for _, l := range locs {
+		id = binary.LittleEndian.AppendUint64(id, l.ID)
+	}
+	return string(id)
+}
+
+// offCPULabels are those that the samples of a stratum share.
+func (b *builder) offCPULabels(s *stratum) map[string][]string {
+	name, _ := stateColumn(s.state)
+	labels := map[string][]string{LabelState: {name}}
+	b.labelThread(labels, s.tid)
+	if s.state == bpf.StateBlocked {
+		reason := nameReason(b.in.Arch, s.reason)
+		labels[LabelReason] = []string{reason.Name}
+		if reason.Object != "" {
+			labels[LabelObject] = []string{reason.Object}
+		}
+		if reason.Limited {
+			labels[LabelLimited] = []string{strconv.FormatBool(true)}
+		}
+	}
+	return labels
+}
+
+// offCPUUnits are those of every off-CPU sample's numbers.
+var offCPUUnits = map[string][]string{
+	LabelDraws: {"count"}, LabelStderr: {"nanoseconds"}, LabelSpread: {"nanoseconds"}, LabelLargest: {"nanoseconds"},
+}
+
+func (b *builder) offCPUSample(s *stratum, d *drawnStack, labels map[string][]string) *profile.Sample {
+	_, column := stateColumn(s.state)
 	sample := &profile.Sample{
 		Location: d.locs,
 		Value:    make([]int64, columns),
-		Label:    map[string][]string{LabelState: {name}},
-		NumLabel: map[string][]int64{LabelTid: {int64(s.tid)}},
-		NumUnit:  map[string][]string{},
+		Label:    labels,
+		NumLabel: map[string][]int64{LabelTid: {int64(s.tid)}, LabelDraws: {int64(d.draws)}},
+		NumUnit:  offCPUUnits,
 	}
 	sample.Value[column] = d.ns
-	b.labelThread(sample, s.tid)
-	if s.state == bpf.StateBlocked {
-		reason := nameReason(b.in.Arch, s.reason)
-		sample.Label[LabelReason] = []string{reason.Name}
-		if reason.Object != "" {
-			sample.Label[LabelObject] = []string{reason.Object}
-		}
-		if reason.Limited {
-			sample.Label[LabelLimited] = []string{strconv.FormatBool(true)}
-		}
-	}
-	number := func(label, unit string, v float64) {
-		sample.NumLabel[label] = []int64{int64(math.Round(v))}
-		sample.NumUnit[label] = []string{unit}
-	}
-	number(LabelDraws, "count", float64(d.draws))
 	if d.draws > 0 {
-		number(LabelStderr, "nanoseconds", s.standardError(d.weight, d.squares))
-		number(LabelSpread, "nanoseconds", s.scale()*math.Sqrt(d.squares))
-		number(LabelLargest, "nanoseconds", s.scale()*float64(d.largest))
+		setErrors(sample, s.standardError(d.ns, d.squares), s.spread(d.squares), s.scale()*float64(d.largest))
 	}
 	return sample
+}
+
+func setErrors(sample *profile.Sample, stderr, spread, largest float64) {
+	for label, ns := range map[string]float64{LabelStderr: stderr, LabelSpread: spread, LabelLargest: largest} {
+		sample.NumLabel[label] = []int64{int64(math.Round(ns))}
+	}
 }
 
 // ownFrames are the kernel's functions on the way from the scheduler to the

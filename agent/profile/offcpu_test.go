@@ -126,19 +126,20 @@ func frameNames(s *profile.Sample) string {
 	return strings.Join(names, " ")
 }
 
-// The standard error is that of the linearised ratio, and 0 for exact strata.
+// The standard error is that of the linearised ratio, and 0 for exact strata. Here
+// the draws stand for half of the total: what they missed doubles it.
 func TestStandardError(t *testing.T) {
 	s := newStratum(stratumKey{}, 2_000_000, []bpf.OffCPU{
 		{StackHash: 1, WeightNs: 750_000, SquaresNs2: 9e9}, {StackHash: 2, WeightNs: 250_000, SquaresNs2: 16e9},
 	})
-	want := 2_000_000 * math.Sqrt(0.25*0.25*9e9+0.75*0.75*16e9) / 1e6
-	if got := s.standardError(750_000, 9e9); math.Abs(got-want) > 1e-6*want {
+	want := 2 * 2_000_000 * math.Sqrt(0.25*0.25*9e9+0.75*0.75*16e9) / 1e6
+	if got := s.standardError(1_500_000, 9e9); math.Abs(got-want) > 1e-6*want {
 		t.Errorf("standard error %f, want %f", got, want)
 	}
-	if a, b := s.standardError(750_000, 9e9), s.standardError(250_000, 16e9); math.Abs(a-b) > 1e-6 {
+	if a, b := s.standardError(1_500_000, 9e9), s.standardError(500_000, 16e9); math.Abs(a-b) > 1e-6 {
 		t.Errorf("two parts of one whole have errors %f and %f", a, b)
 	}
-	if got := s.standardError(1_000_000, 25e9); got != 0 {
+	if got := s.standardError(2_000_000, 25e9); got != 0 {
 		t.Errorf("the whole has an error of %f", got)
 	}
 }
@@ -249,5 +250,54 @@ func TestAttributionReadsOffCPU(t *testing.T) {
 	}
 	if ns != 1_000_578 || len(stderr) > 1 {
 		t.Errorf("stacks add up to %d ns; no interval: %v", ns, stderr)
+	}
+}
+
+// Of very many threads, samples are of thread groups: nothing of their time is
+// lost, and variances add up.
+func TestOffCPUOfManyThreads(t *testing.T) {
+	in := input()
+	in.Comms = map[uint32]string{}
+	var want int64
+	for i := range uint32(maxStrata + 1) {
+		tid, comm := 100+i, "pool-1"
+		if i%2 == 1 {
+			comm = "other"
+		}
+		in.Comms[tid] = comm
+		in.Threads = append(in.Threads, bpf.Thread{Tid: tid, Tgid: 10, Comm: comm, Blocked: []bpf.Blocked{{Reason: readReason, Ns: 1000, Intervals: 1}}})
+		want += 1000
+		if i%3 > 0 {
+			in.OffCPU = append(in.OffCPU,
+				bpf.OffCPU{Tgid: 10, Tid: tid, State: bpf.StateBlocked, Reason: readReason, StackHash: 103, Samples: 3, WeightNs: 600, LargestNs: 300, SquaresNs2: 1e4},
+				bpf.OffCPU{Tgid: 10, Tid: tid, State: bpf.StateBlocked, Reason: readReason, StackHash: 104, Samples: 2, WeightNs: 400, LargestNs: 200, SquaresNs2: 1e4})
+		}
+	}
+	p, stats, err := Build(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Sample) != 6 { // two groups, two stacks each and one that was not drawn
+		t.Errorf("%d samples, want 6", len(p.Sample))
+	}
+	var got, draws, deviations int64
+	for _, s := range p.Sample {
+		got += s.Value[columnBlocked]
+		draws += s.NumLabel[LabelDraws][0]
+		if s.NumLabel[LabelTid] != nil || s.Label[LabelThread] != nil || s.Label[LabelThreadGroup] == nil {
+			t.Errorf("labels %v, %v", s.Label, s.NumLabel)
+		}
+		if s.NumLabel[LabelStderr] != nil {
+			deviations++
+			// About 2,730 threads, each with the error of its own two stacks, but for
+			// the correction of the ratio.
+			one := math.Sqrt(0.4*0.4*1e4 + 0.6*0.6*1e4)
+			if r := float64(s.NumLabel[LabelStderr][0]) / (one * math.Sqrt(2730)); r < 0.95 || r > 1.05 {
+				t.Errorf("standard error is %.3f of what independent threads give", r)
+			}
+		}
+	}
+	if got != want || uint64(draws) != stats.OffCPU.Samples || deviations != 4 {
+		t.Errorf("%d ns of %d, %d draws of %d, %d samples with a standard error", got, want, draws, stats.OffCPU.Samples, deviations)
 	}
 }

@@ -11,8 +11,39 @@ import (
 	"github.com/rungprof/rung/bpf"
 )
 
-// stack names the frames of a sample, leaf first, and counts its losses.
+// stackKey is what the names of a stack, and its losses, depend on.
+type stackKey struct {
+	hash     uint64
+	tgid     uint32
+	syscall  int32
+	inKernel bool
+	drawn    bool
+}
+
+type namedStack struct {
+	locs   []*profile.Location // shared: not to be changed
+	losses Losses              // of one sample
+}
+
+// stack names the frames of a sample, leaf first, and counts its losses. Each
+// stack of a process is named once.
 func (b *builder) stack(s bpf.Sample) []*profile.Location {
+	key := stackKey{s.StackHash, s.Tgid, s.Syscall, s.InKernel, b.drawn}
+	count := s.Count
+	named, ok := b.stacks[key]
+	if !ok {
+		losses := b.losses
+		b.losses = &named.losses
+		s.Count, s.Tid, s.Block = 1, 0, 0
+		named.locs = b.nameStack(s)
+		b.losses = losses
+		b.stacks[key] = named
+	}
+	b.losses.add(&named.losses, count)
+	return named.locs
+}
+
+func (b *builder) nameStack(s bpf.Sample) []*profile.Location {
 	st, ok := bpf.Stack{}, false
 	if s.StackHash != 0 {
 		st, ok = b.in.Stack(s.StackHash)

@@ -15,9 +15,9 @@ type stratum struct {
 	stratumKey
 	totalNs uint64
 	rows    []bpf.OffCPU // sorted; may be empty
-	// ns is each row's part of totalNs: the total × the row's weight over that
-	// of all rows (Hájek's ratio estimator), in whole nanoseconds that add up to
-	// the total. Empty when nothing was drawn.
+	// ns is each row's part of totalNs, in whole nanoseconds that add up to it:
+	// the total × the row's weight over that of all rows (Hájek's ratio estimator),
+	// with Beale's correction. Empty when nothing was drawn.
 	ns []int64
 	// weight and squares are sums over rows, of WeightNs and SquaresNs2.
 	weight, squares float64
@@ -69,11 +69,18 @@ func newStratum(key stratumKey, totalNs uint64, rows []bpf.OffCPU) stratum {
 	s := stratum{stratumKey: key, totalNs: min(totalNs, math.MaxInt64), rows: rows}
 	weights := make([]int64, len(rows))
 	for i, row := range rows {
-		weights[i] = int64(min(row.WeightNs, math.MaxInt64/uint64(len(rows)))) // their sum must not overflow
+		weights[i] = int64(min(row.WeightNs, math.MaxInt64/(2*uint64(len(rows))))) // their sum must not overflow, nor with the correction
 		s.weight += float64(weights[i])
 		s.squares += row.SquaresNs2
 	}
 	if s.weight > 0 {
+		// The ratio alone favours rows of many short intervals: a long one that is
+		// drawn makes the sum it is divided by larger too. Beale's estimator adds to
+		// each weight its covariance with the sum over the sum, which takes the bias
+		// out to the first order and keeps the parts adding up.
+		for i, row := range rows {
+			weights[i] += int64(math.Min(row.SquaresNs2/s.weight, float64(math.MaxInt64/(2*uint64(len(rows))))))
+		}
 		s.ns = attribution.Apportion(int64(s.totalNs), weights)
 	}
 	return s
@@ -82,14 +89,20 @@ func newStratum(key stratumKey, totalNs uint64, rows []bpf.OffCPU) stratum {
 // scale is how many nanoseconds of the total a nanosecond of weight stands for.
 func (s *stratum) scale() float64 { return float64(s.totalNs) / s.weight }
 
-// standardError is that of a part of the total, in ns, of which the rows have
-// the weight and the squares given. It is the linearised variance of the ratio
-// R = weight ÷ s.weight under draws that are independent of each other:
-// [(1−R)²·squares + R²·(s.squares − squares)] ÷ s.weight².
-func (s *stratum) standardError(weight, squares float64) float64 {
-	r := weight / s.weight
-	v := (1-r)*(1-r)*squares + r*r*max(0, s.squares-squares)
-	return s.scale() * math.Sqrt(v)
+// standardError is that of a part of the total: of ns that the rows were given,
+// with the squares given. It is the linearised variance of the ratio R = ns ÷
+// total under draws that are independent of each other:
+// (1−R)²·squares + R²·(s.squares − squares).
+func (s *stratum) standardError(ns int64, squares float64) float64 {
+	r := float64(ns) / float64(s.totalNs)
+	return s.spread((1-r)*(1-r)*squares + r*r*max(0, s.squares-squares))
+}
+
+// spread is the standard error, in ns of the total, of a weight with the
+// variance given. A total above what the draws stand for says that long intervals
+// were missed, whose variance was missed with them.
+func (s *stratum) spread(variance float64) float64 {
+	return math.Max(1, s.scale()) * s.scale() * math.Sqrt(variance)
 }
 
 func compareOffCPU(a, b bpf.OffCPU) int {

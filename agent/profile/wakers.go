@@ -8,12 +8,15 @@ import (
 	rungv1 "github.com/rungprof/rung/api/rung/v1"
 
 	"github.com/rungprof/rung/agent/symbol"
-	"github.com/rungprof/rung/attribution"
 	"github.com/rungprof/rung/bpf"
 )
 
-// maxWakers is how many wakers of one thread group and reason are told apart.
-const maxWakers = 16
+// maxWakers is how many wakers of one thread group and reason are told apart,
+// where there are more than maxWakerRows of single threads.
+const (
+	maxWakers    = 16
+	maxWakerRows = 4096
+)
 
 // Names that stand in a waker's place for what is no thread, or has no name.
 const (
@@ -25,35 +28,44 @@ const (
 	WakerExited    = "[exited]" // a thread that was gone before its name was read
 )
 
-// Wakers says who ended the blocked time of each thread group and reason, from
-// the drawn intervals: the time of a group and reason adds up, over its wakers,
-// to the account's exact total. nameOf gives the name of a thread of another
+// Wakers says who ended the blocked time of each thread and reason, from the
+// drawn intervals: its time adds up, over the wakers, to the account's exact
+// total. Too many of them are given for whole thread groups instead. nameOf gives the name of a thread of another
 // target or none; in.Comms is asked first.
 //
 // A wake from an interrupt or softirq is the interrupt's: the thread beneath
 // happened to run. That holds for the loopback device too, whose softirq runs
 // inside the sender's call.
 func Wakers(in Input, nameOf func(tgid, tid uint32) (string, bool)) []*rungv1.Waker {
-	w := &wakers{builder: builder{in: in, kernel: map[uint64]string{}}, nameOf: nameOf,
-		interrupts: map[uint64]bool{}, sums: map[sleep]map[wakerKey]*wakerSum{}}
+	w := &wakers{builder: builder{in: in, kernel: map[uint64]string{}}, nameOf: nameOf, interrupts: map[uint64]bool{}}
 	all, _ := strata(in.Threads, in.OffCPU)
-	for i := range all {
-		if all[i].state == bpf.StateBlocked {
-			w.add(&all[i])
+	for _, w.whole = range []bool{false, true} {
+		w.sums = map[sleep]map[wakerKey]*wakerSum{}
+		for i := range all {
+			if all[i].state == bpf.StateBlocked {
+				w.add(&all[i])
+			}
+		}
+		if w.rows() <= maxWakerRows {
+			break
 		}
 	}
 	return w.list()
 }
 
-// sleep is who slept in what.
+// sleep is who slept in what. comm and tid are not set where rows are of whole
+// groups.
 type sleep struct {
 	group  string
+	comm   string
+	tid    uint32
 	reason Reason
 }
 
 type wakerKey struct {
 	kind    rungv1.Waker_Kind
 	group   string
+	tid     uint32 // not set where rows are of whole groups
 	outside bool
 }
 
@@ -66,11 +78,16 @@ type wakers struct {
 	builder    // for kernel names
 	nameOf     func(tgid, tid uint32) (string, bool)
 	interrupts map[uint64]bool // by stack hash
+	whole      bool            // rows are of whole groups
 	sums       map[sleep]map[wakerKey]*wakerSum
 }
 
 func (w *wakers) add(s *stratum) {
-	at := sleep{attribution.ThreadGroup(symbol.Printable(w.in.Comms[s.tid])), NameReason(s.reason)}
+	comm := symbol.Printable(w.in.Comms[s.tid])
+	at := sleep{group: w.in.Groups.Group(comm, s.tid), reason: NameReason(s.reason)}
+	if !w.whole && comm != "" {
+		at.comm, at.tid = comm, s.tid
+	}
 	if w.in.Arch != "" {
 		at.reason = nameReason(w.in.Arch, s.reason)
 	}
@@ -120,7 +137,10 @@ func (w *wakers) waker(row bpf.OffCPU) (key wakerKey, comm string) {
 		return key, ""
 	}
 	comm = symbol.Printable(comm)
-	key.group = attribution.ThreadGroup(comm)
+	key.group = w.in.Groups.Group(comm, row.WakerTid)
+	if !w.whole {
+		key.tid = row.WakerTid
+	}
 	return key, comm
 }
 
@@ -146,21 +166,28 @@ func (w *wakers) isInterrupt(hash uint64) bool {
 	return at >= 0
 }
 
+// rows is how many there are.
+func (w *wakers) rows() int {
+	n := 0
+	for _, sums := range w.sums {
+		n += len(sums)
+	}
+	return n
+}
+
 // list orders the wakers and puts the small ones together.
 func (w *wakers) list() []*rungv1.Waker {
 	var out []*rungv1.Waker
 	for at, sums := range w.sums {
 		var own []*rungv1.Waker
 		for key, sum := range sums {
-			own = append(own, &rungv1.Waker{
-				ThreadGroup: at.group, Reason: at.reason.Name, Object: at.reason.Object, Limited: at.reason.Limited,
-				Kind: key.kind, WakerGroup: key.group, WakerComm: sum.mainComm(), Outside: key.outside, Draws: sum.draws, Ns: sum.ns,
-			})
+			m := at.message(key.kind, key.group)
+			m.WakerComm, m.WakerTid, m.Outside, m.Draws, m.Ns = sum.mainComm(), key.tid, key.outside, sum.draws, sum.ns
+			own = append(own, m)
 		}
 		slices.SortFunc(own, compareWakers)
-		if len(own) > maxWakers {
-			other := &rungv1.Waker{ThreadGroup: at.group, Reason: at.reason.Name, Object: at.reason.Object, Limited: at.reason.Limited,
-				Kind: rungv1.Waker_KIND_OTHER, WakerGroup: WakerOther}
+		if w.whole && len(own) > maxWakers {
+			other := at.message(rungv1.Waker_KIND_OTHER, WakerOther)
 			for _, small := range own[maxWakers:] {
 				other.Draws += small.Draws
 				other.Ns += small.Ns
@@ -169,16 +196,22 @@ func (w *wakers) list() []*rungv1.Waker {
 		}
 		out = append(out, own...)
 	}
-	// Stable: within a group and reason the order stays, "other" last.
+	// Stable: within a thread and reason the order stays, "other" last.
 	slices.SortStableFunc(out, func(a, b *rungv1.Waker) int {
-		return cmp.Or(strings.Compare(a.ThreadGroup, b.ThreadGroup), strings.Compare(a.Reason, b.Reason),
+		return cmp.Or(strings.Compare(a.ThreadGroup, b.ThreadGroup), cmp.Compare(a.Tid, b.Tid), strings.Compare(a.Reason, b.Reason),
 			strings.Compare(a.Object, b.Object), compareBool(a.Limited, b.Limited))
 	})
 	return out
 }
 
+func (s sleep) message(kind rungv1.Waker_Kind, waker string) *rungv1.Waker {
+	return &rungv1.Waker{ThreadGroup: s.group, Comm: s.comm, Tid: s.tid,
+		Reason: s.reason.Name, Object: s.reason.Object, Limited: s.reason.Limited, Kind: kind, WakerGroup: waker}
+}
+
 func compareWakers(a, b *rungv1.Waker) int {
-	return cmp.Or(cmp.Compare(b.Ns, a.Ns), cmp.Compare(a.Kind, b.Kind), strings.Compare(a.WakerGroup, b.WakerGroup), compareBool(a.Outside, b.Outside))
+	return cmp.Or(cmp.Compare(b.Ns, a.Ns), cmp.Compare(a.Kind, b.Kind), strings.Compare(a.WakerGroup, b.WakerGroup),
+		cmp.Compare(a.WakerTid, b.WakerTid), compareBool(a.Outside, b.Outside))
 }
 
 func compareBool(a, b bool) int {

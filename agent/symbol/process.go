@@ -1,6 +1,7 @@
 package symbol
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sort"
@@ -22,7 +23,8 @@ type Process struct {
 type mapped struct {
 	area
 	file *file
-	loss Loss // why there is no file
+	held *file // open since an earlier reading, for when the file cannot be reached
+	loss Loss  // why there is no file
 }
 
 func newProcess(s *Symbolizer, pid uint32, areas []area) *Process {
@@ -102,6 +104,10 @@ func (p *Process) open(m *mapped) *file {
 		m.file = p.s.files.add(f, id)
 		return m.file
 	}
+	if m.held != nil && !m.held.closed {
+		m.file = m.held
+		return m.file
+	}
 	if m.file = p.s.files.find(m.dev, m.inode); m.file != nil {
 		return m.file
 	}
@@ -110,6 +116,42 @@ func (p *Process) open(m *mapped) *file {
 		m.loss = StaleFile
 	}
 	return nil
+}
+
+// inherit keeps hold of the open files of the same mappings that the process had
+// before; last may be nil. They are used once the process can no longer be asked:
+// until then a file may have been written anew in its place.
+func (p *Process) inherit(last *Process) {
+	if last == nil {
+		return
+	}
+	known := map[area]*file{}
+	for _, m := range last.maps {
+		if f := cmp.Or(m.file, m.held); f != nil && !f.closed {
+			known[m.area] = f
+		}
+	}
+	for i := range p.maps {
+		p.maps[i].held = known[p.maps[i].area]
+	}
+}
+
+// hold opens the files of a process's mappings, as many as half of those that may
+// be open at all.
+func (p *Process) hold() {
+	left := p.s.opts.MaxFiles / 2
+	for i := range p.maps {
+		m := &p.maps[i]
+		switch {
+		case m.inode == 0 || !strings.HasPrefix(m.path, "/"):
+		case m.held != nil:
+			p.s.files.touch(m.held)
+		case left > 0:
+			left--
+			m.held = p.open(m)
+			m.file, m.loss = nil, Named // looked for again when it is needed
+		}
+	}
 }
 
 // unnamed makes the location of an address without a name.

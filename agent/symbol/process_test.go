@@ -213,6 +213,74 @@ func TestProcessThatExited(t *testing.T) {
 	}
 }
 
+// A process that was remembered keeps its names when it is gone with its files,
+// none of which was asked for while it ran; one that grew, with what it gained.
+func TestRemember(t *testing.T) {
+	p := newFakeProc(t, 42)
+	first := p.file("app/first", "first")
+	firstAddr := p.mapText("/app/first", inode(t, first))
+	s := New(Options{ProcRoot: p.procRoot})
+	defer s.Close()
+	if err := s.Remember(43); err == nil {
+		t.Error("a process that never was is remembered")
+	}
+	if err := s.Remember(42); err != nil {
+		t.Fatal(err)
+	}
+	second := p.file("app/second", "second")
+	secondAddr := p.mapText("/app/second", inode(t, second))
+	p.check(os.Remove(first)) // open, so that it need not be there
+	if err := s.Remember(42); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(s.files.files); n != 2 {
+		t.Errorf("%d files are open, want 2", n)
+	}
+	p.check(os.RemoveAll(p.proc))
+	p.check(os.RemoveAll(p.root))
+	if err := s.Remember(42); err == nil {
+		t.Error("a process that is gone was read")
+	}
+	proc, err := s.Process(42)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for addr, want := range map[uint64]string{firstAddr: "first", secondAddr: "second"} {
+		if got := proc.Lookup(addr); got.Lines[0].Function != want {
+			t.Errorf("%+v, want %s", got, want)
+		}
+	}
+	s.Close()
+	if err := s.Remember(42); !errors.Is(err, ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+// Remembering holds a part of the files that may be open, and no more processes
+// than the bound.
+func TestRememberBounds(t *testing.T) {
+	p := newFakeProc(t, 42)
+	for i := range 9 {
+		name := "f" + strconv.Itoa(i)
+		p.mapText("/"+name, inode(t, p.file(name, name)))
+	}
+	s := New(Options{ProcRoot: p.procRoot, MaxFiles: 6, MaxProcesses: 1})
+	defer s.Close()
+	if err := s.Remember(42); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(s.files.files); n != 3 {
+		t.Errorf("%d files are open, want half of 6", n)
+	}
+	p.check(os.Rename(p.proc, filepath.Join(p.procRoot, "44")))
+	if err := s.Remember(44); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.procs) != 1 || len(s.files.files) > 6 {
+		t.Errorf("%d processes and %d files", len(s.procs), len(s.files.files))
+	}
+}
+
 // Bounds on files and processes must cost time, not answers.
 func TestCacheBounds(t *testing.T) {
 	p := newFakeProc(t, 42)

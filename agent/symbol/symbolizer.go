@@ -160,9 +160,34 @@ func (s *Symbolizer) Process(pid uint32) (*Process, error) {
 	}
 	p := newProcess(s, pid, maps)
 	p.used = s.tick
+	p.inherit(last)
 	s.procs[pid] = p
 	s.forget(pid)
 	return p, nil
+}
+
+// Remember reads the mappings of process pid as Process does, and opens their
+// files, so that addresses can be named when the process is gone. It may be called
+// again and again while the process runs. The error of a process that is gone
+// leaves what is known of it.
+func (s *Symbolizer) Remember(pid uint32) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return ErrClosed
+	}
+	maps, err := readMaps(s.opts.ProcRoot, pid)
+	if err != nil {
+		return err
+	}
+	s.tick++
+	p := newProcess(s, pid, maps)
+	p.used = s.tick
+	p.inherit(s.procs[pid])
+	p.hold()
+	s.procs[pid] = p
+	s.forget(pid)
+	return nil
 }
 
 // forget drops the processes that were asked for longest ago until the bounds

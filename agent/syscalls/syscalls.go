@@ -2,18 +2,12 @@
 // amd64 and arm64. Names are the kernel's own and alike on both.
 package syscalls
 
-import (
-	"runtime"
-	"strconv"
-)
+import "strconv"
 
 //go:generate go run gen.go
 
-// Name returns the name of call nr on the running architecture, such as
-// "write", or "syscall_451" for a number the table lacks.
-func Name(nr int32) string { return NameFor(runtime.GOARCH, nr) }
-
-// NameFor is Name for the architecture that Go calls arch. Only "amd64" and
+// NameFor returns the name of call nr on the architecture that Go calls arch, such
+// as "write", or "syscall_451" for a number the table lacks. Only "amd64" and
 // "arm64" have a table.
 func NameFor(arch string, nr int32) string {
 	var table []string

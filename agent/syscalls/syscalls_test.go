@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -46,7 +47,7 @@ func TestNameOfRunningArchitecture(t *testing.T) {
 		unix.SYS_SCHED_YIELD:    "sched_yield",
 		unix.SYS_IO_URING_ENTER: "io_uring_enter",
 	} {
-		if got := Name(nr); got != want {
+		if got := NameFor(runtime.GOARCH, nr); got != want {
 			t.Errorf("Name(%d) = %q, want %q", nr, got, want)
 		}
 	}

@@ -60,8 +60,11 @@ struct thread {
 	struct account accounts[WINDOWS];
 };
 
-/* Value: account of one thread. As many as there are target threads; an
- * allocation that fails is COUNT_STORAGE_LOST. */
+const volatile u32 max_threads = 65536;
+volatile u32 thread_count = 0; /* that have an account */
+
+/* Value: account of one thread. At most max_threads, more: COUNT_THREADS_FULL;
+ * an allocation that fails is COUNT_STORAGE_LOST. */
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -91,16 +94,36 @@ static __always_inline void lock(struct thread *th)
 }
 #define unlock lock
 
+static __noinline struct thread *add_thread(struct task_struct *p)
+{
+	if (thread_count >= max_threads) {
+		count(COUNT_THREADS_FULL);
+		return 0;
+	}
+	struct thread *th = bpf_task_storage_get(&threads, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (th)
+		__sync_fetch_and_add(&thread_count, 1);
+	else
+		count(COUNT_STORAGE_LOST);
+	return th;
+}
+
+/* Frees the account of a thread whose target is removed. */
+static __always_inline void forget_thread(struct task_struct *p, u32 slot)
+{
+	struct thread *th = bpf_task_storage_get(&threads, p, 0, 0);
+	if (th && th->slot == slot && !bpf_task_storage_delete(&threads, p))
+		__sync_fetch_and_sub(&thread_count, 1);
+}
+
 /* The thread's account, made anew if it belonged to another target. */
 static __always_inline struct thread *thread_of(struct task_struct *p, u32 slot, bool create)
 {
-	struct thread *th = bpf_task_storage_get(&threads, p, 0,
-						 create ? BPF_LOCAL_STORAGE_GET_F_CREATE : 0);
-	if (!th) {
-		if (create)
-			count(COUNT_STORAGE_LOST);
+	struct thread *th = bpf_task_storage_get(&threads, p, 0, 0);
+	if (!th && create)
+		th = add_thread(p);
+	if (!th)
 		return 0;
-	}
 	if (th->slot == slot)
 		return th;
 	struct target *t = target_of(slot);
@@ -213,7 +236,7 @@ static __noinline int credit(struct thread *th, struct target *t, u64 now, u64 c
 				.stack = parked ? th->parked_stack : th->draw.stack,
 				.waker_stack = th->draw.waker_stack,
 			};
-			add_drawn(&key, ns, parked ? 0 : th->draw.halvings);
+			add_drawn(&key, ns, parked ? 0 : th->draw.halvings, ns > (to - w->start) / LARGE_SHARE);
 		}
 	}
 	return 0;
@@ -388,6 +411,7 @@ static __always_inline void switch_out(void *ctx, struct task_struct *p, u32 slo
 		turn(th, p, slot, STATE_DEAD, now, charged);
 		__builtin_memcpy(th->comm, p->comm, sizeof(th->comm));
 		unlock(th);
+		__sync_fetch_and_sub(&thread_count, 1);
 		if (!in_a_window(th, slot))
 			return;
 		struct dead_key key = { .slot = slot, .tid = p->pid, .start_ns = th->start_ns };
@@ -542,6 +566,8 @@ static __always_inline void report_thread(struct seq_file *out, struct task_stru
 		head.state = STATE_RUN_QUEUE;
 	else
 		head.state = asleep_in(p, state);
+	if (!th && thread_count >= max_threads)
+		head.state = STATE_UNKNOWN; /* events may have gone by uncounted */
 	head.reason = block_reason(p, state);
 	read_throttle(p, &head.throttle);
 	head.now = bpf_ktime_get_ns();

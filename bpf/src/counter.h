@@ -15,6 +15,7 @@ enum counter {
 	COUNT_TREE_FULL,     /* a process of a tree did not fit */
 	COUNT_STRATUM_LOST,  /* a drawn interval did not fit */
 	COUNT_CGROUP_DEEP,   /* a cgroup lies deeper than the walk goes */
+	COUNT_THREADS_FULL,  /* an event of a thread beyond max_threads */
 	COUNTERS,
 };
 

@@ -108,6 +108,16 @@ int prepare(struct bpf_iter__task *ctx)
 	return 0;
 }
 
+/* Frees the accounts of the target `report_slot`, which is no target any more. */
+SEC("iter/task")
+int forget(struct bpf_iter__task *ctx)
+{
+	struct task_struct *p = ctx->task;
+	if (p)
+		forget_thread(p, report_slot);
+	return 0;
+}
+
 /* Writes the account of every thread of the target `report_slot`. */
 SEC("iter/task")
 int report(struct bpf_iter__task *ctx)

@@ -24,14 +24,27 @@ struct stratum {
 	u64 squares; /* Σ (1 - chance) × summand², in µs²: what its variance is made of */
 };
 
-/* Value: drawn intervals with one stack and waker. Full: COUNT_STRATUM_LOST, and
- * the remaining stacks of a stratum stand for those that are lost. */
+/* Value: drawn intervals with one stack and waker. Full: the large ones go to
+ * large_strata; of the others COUNT_STRATUM_LOST, and the remaining stacks of a
+ * stratum stand for those that are lost. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
 	__type(key, struct stratum_key);
 	__type(value, struct stratum);
 } strata SEC(".maps");
+
+/* Of a window so far, an interval that counts as large: a thread has at most as
+ * many in a window. */
+#define LARGE_SHARE 64
+
+/* The same, of large intervals, once strata is full. Full: COUNT_STRATUM_LOST. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct stratum_key);
+	__type(value, struct stratum);
+} large_strata SEC(".maps");
 
 const volatile u32 stack_budget = 64; /* 0: no stacks */
 
@@ -56,23 +69,32 @@ static __always_inline bool draw(u32 taken, struct draw *d)
 	return d->drawn;
 }
 
+/* The row of a key, made if there is room. */
+static __noinline struct stratum *stratum_of(struct stratum_key *key, bool large)
+{
+	struct stratum zero = {}, *s = bpf_map_lookup_elem(&strata, key);
+	if (s)
+		return s;
+	if (!bpf_map_update_elem(&strata, key, &zero, BPF_NOEXIST))
+		return bpf_map_lookup_elem(&strata, key);
+	s = bpf_map_lookup_elem(&large_strata, key);
+	if (s || !large || bpf_map_update_elem(&large_strata, key, &zero, BPF_NOEXIST))
+		return s;
+	return bpf_map_lookup_elem(&large_strata, key);
+}
+
 /* Adds `ns` of a drawn interval to a window. */
-static __noinline int add_drawn(struct stratum_key *key, u64 ns, u32 halvings)
+static __noinline int add_drawn(struct stratum_key *key, u64 ns, u32 halvings, bool large)
 {
 	u64 weight = ns << (halvings & 31);
 	u64 us = weight / 1000;
 	u64 square = us > 3000000000ULL ? ~0ULL / 2 : us * us;
 
 	square -= square >> (halvings & 31);
-	struct stratum *s = bpf_map_lookup_elem(&strata, key);
+	struct stratum *s = stratum_of(key, large);
 	if (!s) {
-		struct stratum zero = {};
-		bpf_map_update_elem(&strata, key, &zero, BPF_NOEXIST);
-		s = bpf_map_lookup_elem(&strata, key);
-		if (!s) {
-			count(COUNT_STRATUM_LOST);
-			return 0;
-		}
+		count(COUNT_STRATUM_LOST);
+		return 0;
 	}
 	/* A key holds one thread, whose events are serial; its waker's stack aside. */
 	s->samples += 1;

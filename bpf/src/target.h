@@ -66,6 +66,21 @@ struct {
 	__type(value, u32);
 } trees SEC(".maps");
 
+/* What spares most threads of a host a look into a table at every switch.
+ *
+ * Processes that may be in `trees`, by the low bits of their number: set with the
+ * entry, and cleared by user space when there is no tree, since two numbers may
+ * share a bit. */
+#define TREE_BITS 65536
+u64 tree_bits[TREE_BITS / 64] = {};
+
+/* v2 ids of cgroups that lie in no target, each with the generation in which that
+ * was found, in one word: no reader sees half of it. A later one in the same cell
+ * replaces it. */
+#define OUTSIDE_CELLS 1024
+#define OUTSIDE_WORD(id, generation) ((id) << 20 | ((generation) & 0xfffff))
+u64 outside[OUTSIDE_CELLS] = {};
+
 volatile u32 cgroup_count = 0; /* targets of each kind */
 volatile u32 tree_count = 0;
 volatile u32 generation = 1; /* rises whenever the set of cgroup targets changes */
@@ -100,29 +115,52 @@ static __noinline u32 walk_cgroup(struct task_struct *p)
 	return 0;
 }
 
+static __always_inline bool may_be_in_tree(u32 tgid)
+{
+	return *(volatile u64 *)&tree_bits[(tgid & (TREE_BITS - 1)) / 64] >> (tgid & 63) & 1;
+}
+
+/* 0, but not known to be: to the verifier, who follows a program once more for each
+ * value that it can tell apart, all answers of slot_of are one. */
+volatile u32 no_slot = 0;
+
 static __always_inline u32 slot_of(struct task_struct *p)
 {
 	if (!p->pid)
-		return 0; /* a CPU's idle thread */
+		return no_slot; /* a CPU's idle thread */
 	if (tree_count) {
-		u32 tgid = p->tgid, *slot = bpf_map_lookup_elem(&trees, &tgid);
-		if (slot)
+		u32 tgid = p->tgid, *slot;
+		if (may_be_in_tree(tgid) && (slot = bpf_map_lookup_elem(&trees, &tgid)))
 			return *slot;
 	}
 	if (!cgroup_count)
-		return 0;
+		return no_slot;
 	u64 id = p->cgroups->dfl_cgrp->kn->id;
 	u32 now = generation;
+	u64 *cell = &outside[id & (OUTSIDE_CELLS - 1)], word = OUTSIDE_WORD(id, now);
+	if (*(volatile u64 *)cell == word)
+		return no_slot;
 	struct memo *known = bpf_map_lookup_elem(&memos, &id);
-	if (known && known->generation == now)
-		return known->slot;
-	struct memo found = { .generation = now, .slot = walk_cgroup(p) };
-	bpf_map_update_elem(&memos, &id, &found, BPF_ANY);
+	struct memo found = { .generation = now };
+	if (known && known->generation == now) {
+		found.slot = known->slot;
+	} else {
+		found.slot = walk_cgroup(p);
+		bpf_map_update_elem(&memos, &id, &found, BPF_ANY);
+	}
+	if (!found.slot)
+		*(volatile u64 *)cell = word;
 	return found.slot;
+}
+
+static __always_inline void mark_tree(u32 tgid)
+{
+	__sync_fetch_and_or(&tree_bits[(tgid & (TREE_BITS - 1)) / 64], 1ULL << (tgid & 63));
 }
 
 static __always_inline void add_to_tree(u32 tgid, u32 slot)
 {
+	mark_tree(tgid);
 	if (bpf_map_update_elem(&trees, &tgid, &slot, BPF_ANY))
 		count(COUNT_TREE_FULL);
 }
@@ -144,8 +182,10 @@ static __always_inline void inherit_tree(struct task_struct *parent, struct task
 static __always_inline void join_tree(struct task_struct *p)
 {
 	u32 own = p->tgid;
-	if (bpf_map_lookup_elem(&trees, &own))
+	if (bpf_map_lookup_elem(&trees, &own)) {
+		mark_tree(own); /* the root, which user space has entered */
 		return;
+	}
 	struct task_struct *up = p;
 #pragma unroll
 	for (int i = 0; i < TREE_DEPTH; i++) {

@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rungprof/rung/agent"
+	"github.com/rungprof/rung/agent/cgroup"
 	"github.com/rungprof/rung/bpf"
 )
 
@@ -24,10 +27,13 @@ type agentOptions struct {
 	listen  string
 	targets []string
 	rateHz  uint32
+	limits  limitOptions
+	groups  []string
+	clock   string
 }
 
 func newAgentCommand() *cobra.Command {
-	options := agentOptions{}
+	options := agentOptions{limits: defaultLimits()}
 	cmd := &cobra.Command{
 		Use:   "agent --target NAME=cgroup:/path [--target …]",
 		Short: "Measure targets of this host over windows that a load driver opens",
@@ -60,12 +66,42 @@ is missing. Stops cleanly at SIGTERM and SIGINT.`,
 		"target to measure, as NAME=cgroup:/path or NAME=pid:N; may be repeated, up to 64 times")
 	cmd.Flags().Uint32Var(&options.rateHz, "rate", agent.DefaultRateHz,
 		"on-CPU samples per second of CPU time, 1 to 9999; each costs the target about 3 µs")
+	cmd.Flags().StringVar(&options.clock, "clock", bpf.ClockPerCPU.String(),
+		"where the sampling clock ticks: cpu, on every CPU while a window is open; or cgroup, only where a target cgroup runs, which leaves other CPUs asleep and costs the target some µs at each switch to or from another cgroup")
+	addGroupFlag(cmd.Flags(), &options.groups)
+	options.limits.addTo(cmd.Flags())
 	return cmd
 }
 
 // runAgent serves until the context ends, and says on stderr when it is ready.
 func runAgent(ctx context.Context, options agentOptions, stderr io.Writer) error {
-	config := agent.Config{RateHz: options.rateHz, Log: slog.New(slog.NewTextHandler(stderr, nil))}
+	if os.Getenv("GOGC") == "" {
+		// An agent rests between windows, and lives on the node of its target: memory
+		// is dearer than the time of its collector.
+		debug.SetGCPercent(20)
+	}
+	if err := options.limits.Validate(); err != nil {
+		return exitError{exitUsage, err}
+	}
+	groups, err := threadGroups(options.groups, nil)
+	if err != nil {
+		return exitError{exitUsage, err}
+	}
+	loaded := options.limits.kernel(options.rateHz)
+	if loaded.Clock, err = bpf.ParseClock(options.clock); err != nil {
+		return exitError{exitUsage, err}
+	}
+	if loaded.Clock == bpf.ClockPerCgroup {
+		roots, err := cgroup.Detect("/proc")
+		if err != nil {
+			return exitError{exitUsage, err}
+		}
+		loaded.CgroupMount = roots.V2
+	}
+	config := agent.Config{
+		Loaded: loaded, MaxThreads: options.limits.maxThreads, Groups: groups,
+		Log: slog.New(slog.NewTextHandler(stderr, nil)),
+	}
 	for _, text := range options.targets {
 		target, err := agent.ParseTarget(text)
 		if err != nil {
@@ -82,7 +118,7 @@ func runAgent(ctx context.Context, options agentOptions, stderr io.Writer) error
 	}
 	defer listener.Close()
 
-	kernel, err := bpf.Load(bpf.Options{RateHz: options.rateHz})
+	kernel, err := bpf.Load(config.Loaded)
 	if err != nil {
 		var missing *bpf.MissingError
 		if errors.As(err, &missing) {

@@ -21,8 +21,10 @@ type analyseOptions struct {
 	// names them in the report.
 	Rules     *attribution.Rules
 	RulesName string
-	Charge    attribution.Charge
-	KneeRule  ladder.KneeRule
+	// Groups of threads; nil: those that a record was made with.
+	Groups   *attribution.Grouper
+	Charge   attribution.Charge
+	KneeRule ladder.KneeRule
 }
 
 func (o *analyseOptions) fill() error {

@@ -20,14 +20,16 @@ import (
 // and the profiler's own cost.
 func analyseRecord(out *report.Step, d *rundir.Dir, s rundir.Step, opts analyseOptions) error {
 	r := s.Record
-	threads := accountThreads(r)
+	grouped, err := groupRecord(r, opts.Groups)
+	if err != nil {
+		return fmt.Errorf("%s: %w", d.StepPath(s.Name), err)
+	}
+	threads := grouped.threads
+	out.Warnings = append(out.Warnings, grouped.warnings...)
 	if ns := windowNs(r); ns > 0 {
-		account, err := attribution.NewAccount(threads, ns, opts.Rules)
-		if err != nil {
+		if out.Account, err = grouped.account(ns, opts.Rules); err != nil {
 			return fmt.Errorf("%s: %w", d.StepPath(s.Name), err)
 		}
-		account.AddWakers(accountWakers(r), opts.Rules)
-		out.Account = account
 	}
 	out.Checks = append(attribution.Checks(attribution.CheckInput{
 		Threads: threads, UsageNs: usageNs(r),
@@ -42,7 +44,7 @@ func analyseRecord(out *report.Step, d *rundir.Dir, s rundir.Step, opts analyseO
 	if len(s.ProfileGz) == 0 {
 		return nil
 	}
-	table, err := stepLayers(s, threads, opts)
+	table, err := stepLayers(s, grouped, opts)
 	if err != nil {
 		return fmt.Errorf("%s: %w", out.Profile, err)
 	}
@@ -51,8 +53,8 @@ func analyseRecord(out *report.Step, d *rundir.Dir, s rundir.Step, opts analyseO
 }
 
 // stepLayers divides the arm's charged CPU among the layers.
-func stepLayers(s rundir.Step, threads []attribution.Thread, opts analyseOptions) (*attribution.Table, error) {
-	raw, err := readPprof(s.ProfileGz)
+func stepLayers(s rundir.Step, grouped *groupedRecord, opts analyseOptions) (*attribution.Table, error) {
+	raw, err := grouped.profile(s.ProfileGz)
 	if err != nil {
 		return nil, err
 	}
@@ -61,8 +63,8 @@ func stepLayers(s rundir.Step, threads []attribution.Thread, opts analyseOptions
 		return nil, err
 	}
 	o := attribution.Options{Charge: opts.Charge, UsageNs: usageNs(s.Record), Requests: s.Client.DeliveredInWindow, Blocks: blocks(s.Record)}
-	if len(threads) > 0 {
-		o.ChargedNs = ptrTo(attribution.SumCharged(threads))
+	if len(grouped.threads) > 0 {
+		o.ChargedNs = ptrTo(attribution.SumCharged(grouped.threads))
 	}
 	return attribution.Attribute(p, opts.Rules, o)
 }
@@ -120,7 +122,7 @@ func accountThreads(r *rungv1.StepRecord) []attribution.Thread {
 			OnCPUWallNs: t.GetOnCpuWallNs(), OnCPUChargedNs: t.GetOnCpuChargedNs(), RunQueueNs: t.GetRunQueueNs(),
 			ThrottledLoNs: t.ThrottledLoNs, ThrottledHiNs: t.ThrottledHiNs,
 			OnCPUSkewNs: t.GetOnCpuSkewNs(), RunQueueSkewNs: t.GetRunQueueSkewNs(),
-			StoppedNs: t.GetStoppedNs(), Switches: t.GetSwitches(),
+			StoppedNs: t.GetStoppedNs(), Switches: t.GetSwitches(), Folded: int(t.GetFoldedThreads()),
 			SchedstatRunNs: t.SchedstatRunNs, SchedstatWaitNs: t.SchedstatWaitNs,
 		}
 		for _, b := range t.GetBlocked() {
@@ -140,6 +142,7 @@ func accountWakers(r *rungv1.StepRecord) []attribution.Waker {
 			Group: w.GetThreadGroup(), Reason: w.GetReason(), Object: w.GetObject(), Limited: w.GetLimited(),
 			Waker: w.GetWakerGroup(), Thread: w.GetKind() == rungv1.Waker_KIND_THREAD, Outside: w.GetOutside(),
 			Comm: w.GetWakerComm(), Draws: w.GetDraws(), Ns: w.GetNs(),
+			WokenComm: w.GetComm(), WokenTid: w.GetTid(), WakerTid: w.GetWakerTid(),
 		})
 	}
 	return out

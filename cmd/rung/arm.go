@@ -4,8 +4,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strings"
 	"time"
 
@@ -70,7 +72,12 @@ func runArm(ctx context.Context, o armOptions, stdout io.Writer) error {
 	}
 	server, err := arms.Start(config)
 	if err != nil {
-		return fmt.Errorf("start arm %s: %w", config.Mode, err)
+		err = fmt.Errorf("start arm %s: %w", config.Mode, err)
+		var listening *net.OpError
+		if errors.As(err, &listening) && listening.Op == "listen" {
+			return exitError{code: exitUsage, err: fmt.Errorf("%w (--listen wants a HOST:PORT of this host that is free)", err)}
+		}
+		return err
 	}
 	if _, err := fmt.Fprintf(stdout, "RUNG-ARM ready %s\n", server.Addr()); err != nil {
 		return fmt.Errorf("print the ready line: %w", err)

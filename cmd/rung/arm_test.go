@@ -64,7 +64,9 @@ func TestArmRefuses(t *testing.T) {
 		{"passes", armOptions{mode: "rest-h1", listen: "127.0.0.1:0", codecPasses: 100}, []string{"codec passes 100"}, exitUsage},
 		{"workers", armOptions{mode: "rest-h1", listen: "127.0.0.1:0", codecPasses: 1, workers: 2}, []string{"mode loop only"}, exitUsage},
 		{"address", armOptions{mode: "rest-h1", listen: "8080", codecPasses: 1}, []string{`"8080"`, "HOST:PORT"}, exitUsage},
-		{"port", armOptions{mode: "loop", listen: taken.Addr().String(), codecPasses: 1}, []string{taken.Addr().String(), "in use", "--listen"}, exitFailure},
+		{"port", armOptions{mode: "loop", listen: taken.Addr().String(), codecPasses: 1}, []string{taken.Addr().String(), "in use", "--listen"}, exitUsage},
+		{"port out of range", armOptions{mode: "loop", listen: "127.0.0.1:99999", codecPasses: 1}, []string{"127.0.0.1:99999", "invalid port", "--listen"}, exitUsage},
+		{"another host's address", armOptions{mode: "rest-h1", listen: "192.0.2.1:0", codecPasses: 1}, []string{"192.0.2.1:0", "no interface of this host has that address"}, exitUsage},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := runArm(t.Context(), c.options, io.Discard)

@@ -7,10 +7,14 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/rungprof/rung/attribution"
+	"github.com/rungprof/rung/loadgen"
 )
 
 // demoOptions is the whole configuration of a demo; it is kept in demo.json.
@@ -36,6 +40,8 @@ type demoOptions struct {
 	Connections int `json:"connections,omitempty"`
 	CodecPasses int `json:"codecPasses,omitempty"`
 	PlantNs     int `json:"plantNs,omitempty"`
+	// Groups of threads, NAME=REGEXP; the rest is folded.
+	Groups []string `json:"groups,omitempty"`
 
 	Output string `json:"-"`
 	JSON   bool   `json:"-"`
@@ -45,13 +51,6 @@ type demoOptions struct {
 const (
 	onVoidContinue = "continue"
 	onVoidStop     = "stop"
-)
-
-// minBlocks is how many bootstrap blocks a window needs for its intervals, and
-// blockLength the shortest block: one CFS period.
-const (
-	minBlocks   = 40
-	blockLength = 100 * time.Millisecond
 )
 
 func defaultDemoOptions() demoOptions {
@@ -96,9 +95,9 @@ not change this. 1: a step is void or a part is missing (the output says which).
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringSliceVar(&o.Arms, "arms", o.Arms, "arms to run, in this order")
-	f.Float64SliceVar(&o.Fractions, "steps", nil,
+	f.Var((*numbers)(&o.Fractions), "steps",
 		"steps as fractions of each arm's own capacity, 0.01 to 10; the matched rate is added (default "+fractionsText(defaultFractions)+", at least four steps)")
-	f.Float64SliceVar(&o.RatesHz, "rates", nil, "steps at these offered rates in requests per second instead, the same for every arm; the lowest is the matched rate")
+	f.Var((*numbers)(&o.RatesHz), "rates", "steps at these offered rates in requests per second instead, the same for every arm; the lowest is the matched rate")
 	f.DurationVar(&o.Duration, "duration", o.Duration, "sending time of a step, 200ms to 10m; a window under 4.3s gives too few blocks for intervals")
 	f.DurationVar(&o.Settle, "settle", o.Settle, "head of each step left out of its window, below --duration and --warmup")
 	f.DurationVar(&o.Warmup, "warmup", o.Warmup, "length of the warm-up step, 200ms to 10m")
@@ -107,10 +106,11 @@ not change this. 1: a step is void or a part is missing (the output says which).
 	f.Float64Var(&o.QuotaCPUs, "quota", o.QuotaCPUs, "CFS quota of each arm in CPUs, 0.01 or more; 0: none, and no throttling is seen")
 	f.IntVar(&o.RateHz, "rate", o.RateHz, "sampling rate of stacks in Hz, 1 to 9999; more costs more CPU on every core")
 	f.IntVar(&o.MaxInFlight, "max-in-flight", o.MaxInFlight, "requests in flight at most, 1 to 65536; what goes beyond is overflow and never sent")
-	f.IntVar(&o.Connections, "connections", 0, "connections per arm; 0: one per request in flight for rest-h1, else two")
+	f.IntVar(&o.Connections, "connections", 0, "connections per arm, up to 10000; 0: one per request in flight for rest-h1, else two")
 	f.StringVar(&o.OnVoid, "on-void", o.OnVoid, "after a void step: continue (a dead arm is started again) or stop")
 	f.IntVar(&o.CodecPasses, "codec-passes", 0, "decode and encode each body this many times, 1 to 64 (a check that the codec layer is true); 0: the arm's default, once")
 	f.IntVar(&o.PlantNs, "plant-ns", 0, "burn this many ns per request in a function outside all rules, up to 10000000 (a check that it lands in other)")
+	addGroupFlag(f, &o.Groups)
 	f.StringVar(&o.Output, "output", "", "directory to make for the run; it must not hold anything (default rung-demo-YYYYMMDD-HHMMSS here)")
 	f.BoolVar(&o.JSON, "json", false, "print the report as JSON instead of text")
 	return cmd
@@ -165,6 +165,9 @@ func (o demoOptions) Validate() error {
 	if o.OnVoid != onVoidContinue && o.OnVoid != onVoidStop {
 		return fmt.Errorf("--on-void %q: give continue or stop", o.OnVoid)
 	}
+	if _, err := threadGroups(o.Groups, nil); err != nil {
+		return err
+	}
 	for _, limit := range []struct {
 		flag            string
 		value, low, top int
@@ -179,14 +182,61 @@ func (o demoOptions) Validate() error {
 			return fmt.Errorf("%s %d is outside %d to %d", limit.flag, limit.value, limit.low, limit.top)
 		}
 	}
+	for _, name := range o.Arms {
+		if err := o.validateLoad(name); err != nil {
+			return fmt.Errorf("--arms %s: %w", name, err)
+		}
+	}
 	return nil
 }
+
+// validateLoad asks the driver whether it will take what an arm's ladder is driven
+// with, before anything is started.
+func (o demoOptions) validateLoad(name string) error {
+	arm, _ := findArm(name)
+	connections, inFlight := clientShape(arm.protocol, o.Connections, o.MaxInFlight)
+	c := loadgen.Config{
+		Protocol: loadgen.Protocol(arm.protocol), Address: "127.0.0.1:1", Method: "/package.Service/Method",
+		Connections: connections, MaxInFlight: inFlight, Settle: o.Settle, Gap: o.Gap,
+	}
+	for _, hz := range o.RatesHz {
+		c.Steps = append(c.Steps, loadgen.Step{OfferedHz: hz, Duration: o.Duration})
+	}
+	return flagError(c.Validate())
+}
+
+// numbers is a flag's list of numbers, separated by commas. Unlike pflag's own it
+// has no default to print when it is empty.
+type numbers []float64
+
+func (n *numbers) String() string {
+	text := make([]string, len(*n))
+	for i, v := range *n {
+		text[i] = strconv.FormatFloat(v, 'g', -1, 64)
+	}
+	return strings.Join(text, ",")
+}
+
+// Set adds to the list, so that a flag may be repeated.
+func (n *numbers) Set(text string) error {
+	for part := range strings.SplitSeq(text, ",") {
+		v, err := strconv.ParseFloat(strings.TrimSpace(part), 64)
+		if err != nil {
+			return fmt.Errorf("%q is not a number; give numbers separated by commas", part)
+		}
+		*n = append(*n, v)
+	}
+	return nil
+}
+
+func (n *numbers) Type() string { return "numbers" }
 
 // warnings says what about the options weakens the figures.
 func (o demoOptions) warnings() []string {
 	var w []string
-	if window := o.Duration - o.Settle; window < minBlocks*blockLength {
-		w = append(w, fmt.Sprintf("windows of %v hold fewer than %d blocks of %v: confidence intervals are marked too few", window, minBlocks, blockLength))
+	// A block is one CFS period at least.
+	if window := o.Duration - o.Settle; window < attribution.MinBlocks*quotaPeriod {
+		w = append(w, fmt.Sprintf("windows of %v hold fewer than %d blocks of %v: confidence intervals are marked too few", window, attribution.MinBlocks, quotaPeriod))
 	}
 	return w
 }

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -142,30 +141,3 @@ func writeCgroupFile(dir, file, value string) error {
 }
 
 func usec(seconds float64) string { return strconv.FormatInt(int64(seconds*1e6+0.5), 10) }
-
-const demoCgroupPrefix = "rung-demo-"
-
-// others are the v2 cgroups of other demos: of those that run, which have
-// processes, and of interrupted ones. What cannot be read is left out: this is a
-// courtesy.
-func (g *demoCgroups) others() (running, left []string) {
-	entries, err := os.ReadDir(g.mounts.V2)
-	if err != nil {
-		return nil, nil
-	}
-	for _, e := range entries {
-		if !e.IsDir() || !strings.HasPrefix(e.Name(), demoCgroupPrefix) || e.Name() == g.name {
-			continue
-		}
-		events, err := os.ReadFile(filepath.Join(g.mounts.V2, e.Name(), "cgroup.events"))
-		if err != nil {
-			continue // removed meanwhile
-		}
-		if strings.Contains(string(events), "populated 1") {
-			running = append(running, e.Name())
-		} else {
-			left = append(left, e.Name())
-		}
-	}
-	return running, left
-}

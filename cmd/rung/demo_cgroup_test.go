@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -139,26 +138,6 @@ func TestCgroupWithoutController(t *testing.T) {
 	}
 	if left := topLevel(t, root); len(left) != 0 {
 		t.Errorf("left over: %v", left)
-	}
-}
-
-func TestOthers(t *testing.T) {
-	root := t.TempDir()
-	for name, events := range map[string]string{
-		"rung-demo-7": "populated 0\nfrozen 0\n", "rung-demo-8": "populated 1\nfrozen 0\n",
-		"rung-demo-9": "populated 1\n", "system.slice": "populated 1\n",
-	} {
-		if err := os.Mkdir(filepath.Join(root, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(root, name, "cgroup.events"), []byte(events), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	g := &demoCgroups{mounts: cgroup.Mounts{V2: root}, name: "rung-demo-9"}
-	running, left := g.others()
-	if !slices.Equal(running, []string{"rung-demo-8"}) || !slices.Equal(left, []string{"rung-demo-7"}) {
-		t.Errorf("running %v, left %v", running, left)
 	}
 }
 

@@ -56,6 +56,9 @@ func (d *demo) armEnv() []string {
 // startAgent starts the agent with all arms as its targets.
 func (d *demo) startAgent(ctx context.Context) error {
 	args := []string{"agent", "--listen", d.agentURL(), "--rate", strconv.Itoa(d.options.RateHz)}
+	for _, group := range d.options.Groups {
+		args = append(args, "--group", group)
+	}
 	for _, a := range d.arms {
 		args = append(args, "--target", a.name+"=cgroup:"+a.cgroup.path)
 	}

@@ -105,6 +105,9 @@ func (d *demo) ladder(ctx context.Context, a *runningArm) (whole bool) {
 		"--warmup-rate", rates[0], "--warmup", o.Warmup.String(),
 		"--agent", d.agentURL(), "--agent-target", a.name,
 		"--out", d.armDir(a), "--on-void", o.OnVoid)
+	if d.mayExtend(a) {
+		args = append(args, "--extend", strconv.Itoa(extension))
+	}
 	load, err := startProcess(processSpec{
 		name:     "load " + a.name,
 		args:     args,
@@ -126,6 +129,28 @@ func (d *demo) ladder(ctx context.Context, a *runningArm) (whole bool) {
 	}
 	d.audit(a)
 	return len(d.record.Failures) == failures
+}
+
+const (
+	// demoBudget is how long a demo of the default ladders may take, with room for
+	// its report: a step that looks for a missing knee must fit in.
+	demoBudget = 144 * time.Second
+	// extension is such a step's multiple of the rate before it: a calibration that
+	// a neighbour slowed finds no less than half of a capacity.
+	extension = 2
+)
+
+// mayExtend says whether an arm's ladder may have one higher step if its top step
+// still keeps up: a ladder of the default plan, while there is time.
+func (d *demo) mayExtend(a *runningArm) bool {
+	if len(d.options.RatesHz) > 0 || len(d.options.Fractions) > 0 {
+		return false
+	}
+	left := d.stepLength()
+	for _, other := range d.arms[slices.Index(d.arms, a):] {
+		left += d.ladderLength(other)
+	}
+	return time.Since(d.record.Started)+left <= demoBudget
 }
 
 // restartDelay is how long a dead arm stays away: long enough that the driver's
@@ -178,6 +203,9 @@ func (d *demo) showMarkers(a *runningArm) func(string) {
 		text, length := fmt.Sprintf("%s: warm-up at %.6g/s", a.name, marker.OfferedHz), d.options.Warmup
 		if opened > 0 {
 			text = fmt.Sprintf("%s: step %d of %d at %.6g/s", a.name, opened, len(a.plan.RatesHz), marker.OfferedHz)
+			if opened > len(a.plan.RatesHz) {
+				text = fmt.Sprintf("%s: one step more at %.6g/s, since the last one kept up", a.name, marker.OfferedHz)
+			}
 			length = d.stepLength()
 		}
 		opened++

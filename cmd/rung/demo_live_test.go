@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -104,14 +103,13 @@ func (d *liveDemo) exit(code int) string {
 		if mount == "" {
 			continue
 		}
-		if _, err := os.Stat(filepath.Join(mount, d.cgroup())); !errors.Is(err, os.ErrNotExist) {
-			d.t.Errorf("cgroup %s is left in %s: %v", d.cgroup(), mount, err)
+		left, err := filepath.Glob(filepath.Join(mount, fmt.Sprintf("%s%d-*", demoCgroupPrefix, d.cmd.Process.Pid)))
+		if err != nil || len(left) > 0 {
+			d.t.Errorf("cgroups are left: %q, %v", left, err)
 		}
 	}
 	return stderr
 }
-
-func (d *liveDemo) cgroup() string { return fmt.Sprintf("%s%d", demoCgroupPrefix, d.cmd.Process.Pid) }
 
 // kill ends the child that runs the given subcommand.
 func (d *liveDemo) kill(subcommand string) {
@@ -198,8 +196,9 @@ func TestLiveDemo(t *testing.T) {
 }
 
 func TestLiveDemoArmDies(t *testing.T) {
-	d := startDemo(t, "grpc-unary")
-	d.until("step 1 of 2")
+	// Three steps: on a busy machine the arm may not be back for the second.
+	d := startDemo(t, "grpc-unary", "--rates", "300")
+	d.until("step 1 of 3")
 	time.Sleep(300 * time.Millisecond)
 	d.kill("arm")
 	stderr := d.exit(exitFailure)
@@ -208,8 +207,12 @@ func TestLiveDemoArmDies(t *testing.T) {
 			t.Errorf("stderr lacks %q:\n%s", want, stderr)
 		}
 	}
-	if steps := d.result().Arms[0].Steps; len(steps) != 3 || steps[2].DeliveredInWindow == 0 || len(steps[2].Flags) > 0 && steps[2].Flags[0].Kind == "void" {
-		t.Errorf("the step after the restart was not measured: %+v", steps)
+	steps := d.result().Arms[0].Steps
+	if len(steps) != 4 {
+		t.Fatalf("%d steps", len(steps))
+	}
+	if last := steps[3]; last.DeliveredInWindow == 0 || len(last.Flags) > 0 && last.Flags[0].Kind == "void" {
+		t.Errorf("a step after the restart was not measured: delivered %d, flags %+v", last.DeliveredInWindow, last.Flags)
 	}
 }
 
@@ -250,4 +253,36 @@ func TestLiveDemoInterrupted(t *testing.T) {
 	if took := time.Since(began); took > 15*time.Second {
 		t.Errorf("took %v to end", took)
 	}
+}
+
+// TestLiveDemoKilled: what a demo leaves that had no time to clean up is taken
+// away by the next one.
+func TestLiveDemoKilled(t *testing.T) {
+	d := startDemo(t, "grpc-unary")
+	d.until("step 1 of 2")
+	if err := d.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for line := range d.lines {
+		d.seen = append(d.seen, line)
+	}
+	d.cmd.Wait()
+	roots, err := cgroup.Detect("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := filepath.Join(roots.V2, fmt.Sprintf("%s%d-*", demoCgroupPrefix, d.cmd.Process.Pid))
+	left, err := filepath.Glob(form)
+	if err != nil || len(left) != 1 {
+		t.Fatalf("a demo that was killed has the cgroups %q, %v", left, err)
+	}
+	next := startDemo(t, "grpc-unary")
+	next.until("removed cgroup " + filepath.Base(left[0]))
+	if still, err := filepath.Glob(form); err != nil || len(still) > 0 {
+		t.Errorf("left: %q, %v", still, err)
+	}
+	if err := next.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	next.exit(exitFailure)
 }

@@ -167,6 +167,11 @@ func TestDemoOptions(t *testing.T) {
 		{func(o *demoOptions) { o.OnVoid = "panic" }, `--on-void "panic": give continue or stop`},
 		{func(o *demoOptions) { o.MaxInFlight = 0 }, "--max-in-flight 0"},
 		{func(o *demoOptions) { o.CodecPasses = -1 }, "--codec-passes -1"},
+		{func(o *demoOptions) { o.Connections = 65536 }, "--arms rest-h1: --connections 65536: want 1 to 10000"},
+		{func(o *demoOptions) { o.MaxInFlight = 20000 }, "--arms rest-h1: --connections 20000: want 1 to 10000"},
+		{func(o *demoOptions) { o.Arms, o.Connections = []string{"grpc-stream"}, 65536; o.MaxInFlight = 65536 }, "--connections 65536: want"},
+		{func(o *demoOptions) { o.RatesHz = []float64{0.1} }, "--duration 5s: want long enough"},
+		{func(o *demoOptions) { o.Groups = []string{"x"} }, "write NAME=REGEXP"},
 	} {
 		o := defaultDemoOptions()
 		c.change(&o)

@@ -107,6 +107,10 @@ func newDemo(o demoOptions, started time.Time, stderr io.Writer) (*demo, error) 
 	if err != nil {
 		return nil, err
 	}
+	owner, err := thisOwner("/proc")
+	if err != nil {
+		return nil, err
+	}
 	temp, err := os.MkdirTemp("", demoCgroupPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("make a directory for the agent's socket: %w", err)
@@ -115,7 +119,7 @@ func newDemo(o demoOptions, started time.Time, stderr io.Writer) (*demo, error) 
 		options: o,
 		dir:     o.Output,
 		temp:    temp,
-		cgroups: demoCgroups{mounts: roots.Mounts, name: fmt.Sprintf("%s%d", demoCgroupPrefix, os.Getpid())},
+		cgroups: demoCgroups{mounts: roots.Mounts, name: owner.cgroupName()},
 		record:  newDemoRecord(o, started),
 	}
 	for _, name := range o.Arms {
@@ -132,7 +136,7 @@ func newDemo(o demoOptions, started time.Time, stderr io.Writer) (*demo, error) 
 // measure is the run itself. An error means that there is nothing to report;
 // what only spoils a part is kept among the record's failures.
 func (d *demo) measure(ctx context.Context) error {
-	d.warnOfOthers()
+	d.clean(ctx)
 	d.progress.phase("starting the arms", startLength)
 	for _, a := range d.arms {
 		var err error
@@ -194,20 +198,6 @@ func (d *demo) warn(text string) {
 func (d *demo) fail(text string) {
 	d.record.Failures = append(d.record.Failures, text)
 	d.progress.note(text)
-}
-
-// warnOfOthers notes other demos on this host. Their cgroups and directories are
-// their own, but the CPUs are shared: a warning, since a shared machine may be
-// what somebody wants to see.
-func (d *demo) warnOfOthers() {
-	running, left := d.cgroups.others()
-	if len(running) > 0 {
-		d.warn("another demo runs on this host (" + strings.Join(running, ", ") +
-			"): they share its CPUs, and no figure of either stands for an idle host")
-	}
-	if len(left) > 0 {
-		d.warn("cgroups of interrupted demos are left over, which does no harm: " + strings.Join(left, ", ") + " (rmdir takes them away)")
-	}
 }
 
 // cleanup ends all children and removes the cgroups, whatever state they are in.

@@ -36,6 +36,7 @@ type loadOptions struct {
 	out         string
 	calibrate   time.Duration
 	json        bool
+	extend      float64
 	args        []string
 }
 
@@ -97,6 +98,7 @@ sound; 1 a step is void, or the run did not end; 2 wrong flags.`,
 	f.StringVar(&o.agent, "agent", "", "agent to measure with: unix:///PATH or HOST:PORT")
 	f.StringVar(&o.agentTarget, "agent-target", "", "`NAME` of the agent's target (default that of --arm)")
 	f.StringVar(&o.out, "out", "", "`DIR` to write the run to; it must not exist, or be empty")
+	f.Float64Var(&o.extend, "extend", 0, "if the last step keeps up, one more at this multiple of its rate, above 1 to 10; 0 adds none")
 	f.StringVar(&o.onVoid, "on-void", string(loadgen.OnVoidContinue), "after a void step: continue with the next, or stop")
 	f.DurationVar(&o.calibrate, "calibrate", 0, "instead of a ladder, a closed loop of --max-in-flight requests for this long, 100ms to 1h; prints {\"capacityHz\": …}")
 	f.BoolVar(&o.json, "json", false, "print the results as JSON on stdout at the end")
@@ -112,6 +114,9 @@ func runLoad(ctx context.Context, o loadOptions, stdout, stderr io.Writer) error
 	}
 	if err == nil {
 		err = c.Validate()
+	}
+	if err == nil && o.extend != 0 && !(o.extend > 1 && o.extend <= 10) {
+		err = fmt.Errorf("--extend %g: want above 1 to 10, or 0", o.extend)
 	}
 	if err == nil && o.calibrate == 0 && len(c.Steps) == 0 {
 		err = errors.New("neither --rates nor --calibrate is given: name the offered rates, as in --rates 100,200,300")

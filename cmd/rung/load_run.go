@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rungprof/rung/ladder"
 	"github.com/rungprof/rung/loadgen"
 	"github.com/rungprof/rung/rundir"
 )
@@ -64,6 +65,9 @@ func driveLoad(ctx context.Context, o loadOptions, c loadgen.Config, stdout, std
 			return w.write(s)
 		},
 	}
+	if o.extend > 0 {
+		hooks.More = higherStep(o.extend)
+	}
 	if progress.live() {
 		hooks.Progress = progress.show
 	}
@@ -84,6 +88,23 @@ func driveLoad(ctx context.Context, o loadOptions, c loadgen.Config, stdout, std
 		err = errors.Join(err, jsonErr)
 	}
 	return loadVerdict(sum, len(c.Steps), err)
+}
+
+// higherStep asks once for a step at a multiple of the last one's rate, if that
+// keeps up by the default rule: the ladder has not found its knee.
+func higherStep(factor float64) func(loadgen.Outcome) float64 {
+	asked := false
+	return func(last loadgen.Outcome) float64 {
+		step, err := runStep(last)
+		if asked || err != nil { // an error has ended the run when the step was written
+			return 0
+		}
+		asked = true
+		if keeps, _ := ladder.DefaultKneeRule().Keeps(ladder.New(observe(step))); !keeps {
+			return 0
+		}
+		return factor * last.Step.OfferedHz
+	}
 }
 
 // loadVerdict is the error that the run as a whole ends with.
@@ -138,9 +159,18 @@ func (w *runWriter) write(o loadgen.Outcome) error {
 		}
 		w.dir = dir
 	}
-	client, err := clientStep(o.Result)
+	s, err := runStep(o)
 	if err != nil {
 		return err
+	}
+	return w.dir.WriteStep(s)
+}
+
+// runStep is a finished step as a run keeps it.
+func runStep(o loadgen.Outcome) (rundir.Step, error) {
+	client, err := clientStep(o.Result)
+	if err != nil {
+		return rundir.Step{}, err
 	}
 	s := rundir.Step{
 		Index: o.Step.Index, Name: o.Result.Name, OfferedHz: o.Step.OfferedHz, Warmup: o.Step.Warmup,
@@ -149,7 +179,7 @@ func (w *runWriter) write(o loadgen.Outcome) error {
 	if len(o.Agent) > 0 {
 		s.Record, s.ProfileGz = o.Agent[0].Record, o.Agent[0].ProfileGz
 	}
-	return w.dir.WriteStep(s)
+	return s, nil
 }
 
 // clientStep converts by way of JSON, the shape that both types promise.

@@ -229,3 +229,40 @@ func fill(v reflect.Value, n *int) {
 		v.SetFloat(float64(*n))
 	}
 }
+
+// TestLoadExtends adds one step, and no more, to a ladder whose last step keeps up.
+func TestLoadExtends(t *testing.T) {
+	address, _ := startTestArm(t, arms.RestH1)
+	dir := filepath.Join(t.TempDir(), "run")
+	_, stderr, code := runLoadCommand(t, "--protocol", "rest-h1", "--address", address, "--connections", "2", "--rates", "20,40",
+		"--duration", "500ms", "--settle", "100ms", "--gap", "0s", "--extend", "2.5", "--out", dir)
+	if code != exitOK {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	run, err := rundir.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, err := run.Steps()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, s := range steps {
+		names = append(names, s.Name)
+	}
+	if got := strings.Join(names, " "); got != "01-20 02-40 03-100" {
+		t.Errorf("steps %s", got)
+	}
+	for _, factor := range []string{"1", "10.5", "-2", "NaN"} {
+		if _, stderr, code := runLoadCommand(t, "--protocol", "rest-h1", "--address", address, "--rates", "20", "--extend", factor); code != exitUsage || !strings.Contains(stderr, "want above 1 to 10, or 0") {
+			t.Errorf("--extend %s: exit %d, %s", factor, code, stderr)
+		}
+	}
+	// One that does not keep up is followed by none: its agent-free step has overflow.
+	if hz := higherStep(2)(loadgen.Outcome{Step: loadgen.Step{OfferedHz: 100}, Result: loadgen.StepResult{
+		Name: "01-100", OfferedHz: 100, Scheduled: 100, Sent: 50, Overflow: 50, Delivered: 50, DeliveredInWindow: 50, WindowStartMonoNs: 1, WindowEndMonoNs: 1e9,
+	}}); hz != 0 {
+		t.Errorf("past the knee, one more at %g/s", hz)
+	}
+}

@@ -31,6 +31,8 @@ type profileOptions struct {
 	hasDuration bool
 	rateHz      int
 	threads     string
+	groups      []string
+	limits      limitOptions
 	presets     []string
 	rules       []string
 	top         int
@@ -55,7 +57,7 @@ const (
 const commandPlan = 64 * time.Second
 
 func newProfileCommand() *cobra.Command {
-	o := profileOptions{duration: 10 * time.Second, rateHz: agent.DefaultRateHz, threads: threadsGrouped, top: 10}
+	o := profileOptions{duration: 10 * time.Second, rateHz: agent.DefaultRateHz, threads: threadsGrouped, limits: defaultLimits(), top: 10}
 	cmd := &cobra.Command{
 		Use:   "profile {--pid PID | --cgroup PATH | -- COMMAND [ARG...]}",
 		Short: "Say where the threads of any process spend their time, on the CPU and off it",
@@ -89,15 +91,18 @@ such target, or this host lacks a requirement ('rung check' lists them).`,
 	f.SetInterspersed(false) // flags after the command's name are the command's
 	f.IntVar(&o.pid, "pid", 0, "process to measure, with all its descendants")
 	f.StringVar(&o.cgroup, "cgroup", "", "cgroup to measure, with all below it: its path below the root of the v2 hierarchy")
-	f.DurationVar(&o.duration, "duration", o.duration, "length of the window, 10ms to 24h; for a command: until it exits, unless given")
+	f.DurationVar(&o.duration, "duration", o.duration, "length of the window, 10ms to 24h")
+	f.Lookup("duration").DefValue += ", of a command until it exits"
 	f.IntVar(&o.rateHz, "rate", o.rateHz, "on-CPU samples per second of CPU time, 1 to 9999; each costs the target about 3 µs")
-	f.StringVar(&o.threads, "threads", o.threads, "rows of the account: groups (threads of one name, digits folded to *) or single (each thread)")
+	f.StringVar(&o.threads, "threads", o.threads, "rows of the account: groups (threads of one name, digits folded to *, or of one --group) or single (each thread)")
+	addGroupFlag(f, &o.groups)
 	f.StringSliceVar(&o.presets, "preset", nil,
 		"rules whose idle waits are taken out of blocked: presets ("+strings.Join(attribution.Presets(), ", ")+") or files; a later one is tried before an earlier one")
 	f.StringArrayVar(&o.rules, "rules", nil, "rule file on top of --preset; may be repeated")
 	f.IntVar(&o.top, "top", o.top, "rows of each list: thread groups, functions, stacks; 0 for all")
 	f.StringVar(&o.output, "output", "", "directory to make for record.json and profile.pb.gz; it must not hold anything (default rung-profile-YYYYMMDD-HHMMSS here)")
 	f.BoolVar(&o.json, "json", false, "print JSON")
+	o.limits.addTo(f)
 	return cmd
 }
 
@@ -126,10 +131,20 @@ func (o profileOptions) Validate() error {
 		return fmt.Errorf("--rate %d is outside 1 to %d", o.rateHz, bpf.MaxRateHz)
 	case o.threads != threadsGrouped && o.threads != threadsSingle:
 		return fmt.Errorf("--threads %q: give %s or %s", o.threads, threadsGrouped, threadsSingle)
+	case o.threads == threadsSingle && len(o.groups) > 0:
+		return errors.New("--threads single and --group exclude each other")
 	case o.top < 0:
 		return fmt.Errorf("--top %d: give 0 or more", o.top)
 	}
-	return nil
+	return o.limits.Validate()
+}
+
+// grouper decides on the threads' groups: nil folds the digits of their names.
+func (o profileOptions) grouper(rules *attribution.Rules) (*attribution.Grouper, error) {
+	if o.threads == threadsSingle {
+		return attribution.SingleThreads(), nil
+	}
+	return threadGroups(o.groups, rules)
 }
 
 // idleRules are the rules that the flags name, nil for none.
@@ -150,6 +165,10 @@ func runProfile(ctx context.Context, o profileOptions, stdin io.Reader, stdout, 
 		return exitError{exitUsage, err}
 	}
 	rules, err := o.idleRules()
+	if err != nil {
+		return exitError{exitUsage, err}
+	}
+	groups, err := o.grouper(rules)
 	if err != nil {
 		return exitError{exitUsage, err}
 	}
@@ -182,7 +201,7 @@ func runProfile(ctx context.Context, o profileOptions, stdin io.Reader, stdout, 
 		}
 		defer target.command.stop()
 	}
-	measured, err := measureProfile(ctx, o, target, kernel, stderr)
+	measured, err := measureProfile(ctx, o, groups, target, kernel, stderr)
 	if err != nil {
 		return err
 	}
@@ -221,7 +240,7 @@ func loadForProfile(o profileOptions) (*bpf.Profiler, error) {
 	if err := missingError([]requirement{h.kernel(), h.typeInfo(), h.capabilities(), h.perfEvents()}); err != nil {
 		return nil, err
 	}
-	kernel, err := bpf.Load(bpf.Options{RateHz: uint32(o.rateHz)})
+	kernel, err := bpf.Load(o.limits.kernel(uint32(o.rateHz)))
 	var missing *bpf.MissingError
 	if errors.As(err, &missing) {
 		return nil, exitError{exitUsage, err}

@@ -203,13 +203,18 @@ func TestProfileInterrupted(t *testing.T) {
 // TestProfileProcessEnds: a process that ends within the window ends it, and the
 // record says so.
 func TestProfileProcessEnds(t *testing.T) {
-	cmd := exec.Command("sleep", "2")
+	cmd := exec.Command("cat") // ends with its input, a second into the window
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	reaped := make(chan error, 1)
 	go func() { reaped <- cmd.Wait() }()
-	p := runLiveProfile(t.Context(), t, "--pid", fmt.Sprint(cmd.Process.Pid), "--duration", "1m")
+	end := func() { time.AfterFunc(time.Second, func() { input.Close() }) }
+	p := runLiveProfileWhile(t.Context(), t, end, "--pid", fmt.Sprint(cmd.Process.Pid), "--duration", "1m")
 	if err := <-reaped; err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +223,7 @@ func TestProfileProcessEnds(t *testing.T) {
 	}
 	p.closes(t)
 	if !slices.ContainsFunc(p.record.Warnings, func(text string) bool {
-		return strings.Contains(text, "(sleep) ended within the window, which was closed then")
+		return strings.Contains(text, "(cat) ended within the window, which was closed then")
 	}) {
 		t.Errorf("the record does not say that the process ended: %q", p.record.Warnings)
 	}

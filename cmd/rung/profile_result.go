@@ -69,18 +69,14 @@ func newProfileResult(o profileOptions, t *profileTarget, m *measuredProfile, ru
 	if out.Void != "" || out.WindowNs <= 0 {
 		return out, nil
 	}
-	threads := accountThreads(r)
-	if o.threads == threadsSingle {
-		for i := range threads {
-			threads[i].Group = singleThread(threads[i].Comm, threads[i].Tid)
-		}
-	}
-	var err error
-	if out.Account, err = attribution.NewAccount(threads, out.WindowNs, rules); err != nil {
+	grouped, err := groupRecord(r, nil)
+	if err != nil {
 		return nil, err
 	}
-	out.Account.AddWakers(accountWakers(r), rules)
-	out.Checks = attribution.Checks(profileCheckInput(r, threads))
+	if out.Account, err = grouped.account(out.WindowNs, rules); err != nil {
+		return nil, err
+	}
+	out.Checks = attribution.Checks(profileCheckInput(r, grouped.threads))
 	for _, l := range r.GetLosses() {
 		out.Losses = append(out.Losses, report.Loss{Name: l.GetName(), Count: l.GetCount(), Meaning: l.GetMeaning()})
 	}
@@ -88,11 +84,11 @@ func newProfileResult(o profileOptions, t *profileTarget, m *measuredProfile, ru
 	if len(m.profileGz) == 0 {
 		return out, nil
 	}
-	p, err := readPprof(m.profileGz)
+	p, err := grouped.profile(m.profileGz)
 	if err != nil {
 		return nil, err
 	}
-	out.States, err = profiledStates(p, stacksOptions{single: o.threads == threadsSingle, top: o.top, idle: rules})
+	out.States, err = profiledStates(p, stacksOptions{top: o.top, idle: rules})
 	return out, err
 }
 

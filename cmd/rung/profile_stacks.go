@@ -4,7 +4,6 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -57,9 +56,8 @@ type profiledStack struct {
 
 // stacksOptions say how stacks are put together.
 type stacksOptions struct {
-	single bool               // each thread for itself
-	top    int                // entries of each list, 0 for all
-	idle   *attribution.Rules // nil: nothing is idle
+	top  int                // entries of each list, 0 for all
+	idle *attribution.Rules // nil: nothing is idle
 }
 
 // profiledStates reads a profile into its states.
@@ -72,7 +70,7 @@ func profiledStates(p *pprof.Profile, o stacksOptions) ([]profiledState, error) 
 	if err != nil {
 		return nil, err
 	}
-	states := []profiledState{o.onCPU(p, cpu)}
+	states := []profiledState{o.onCPU(cpu)}
 	for _, state := range attribution.OffCPUStates {
 		states = append(states, o.offCPU(off, state))
 	}
@@ -80,11 +78,10 @@ func profiledStates(p *pprof.Profile, o stacksOptions) ([]profiledState, error) 
 }
 
 // onCPU sums ticks by function and by stack.
-func (o stacksOptions) onCPU(p *pprof.Profile, cpu *attribution.Profile) profiledState {
+func (o stacksOptions) onCPU(cpu *attribution.Profile) profiledState {
 	out := profiledState{State: stateOnCPU}
 	functions := map[attribution.Frame]*profiledFunction{}
 	stacks := map[string]*profiledStack{}
-	names := threadNames(p)
 	for i := range cpu.Stacks {
 		s := &cpu.Stacks[i]
 		out.Ns += s.Value
@@ -100,9 +97,6 @@ func (o stacksOptions) onCPU(p *pprof.Profile, cpu *attribution.Profile) profile
 		f.Samples += s.Count
 
 		threads := s.ThreadGroup
-		if o.single {
-			threads = names[i]
-		}
 		shown := frameNames(entriesOnly(frames))
 		key := threads + "\x00" + strings.Join(shown, "\x00")
 		st := stacks[key]
@@ -128,26 +122,6 @@ func (o stacksOptions) onCPU(p *pprof.Profile, cpu *attribution.Profile) profile
 	return out
 }
 
-// threadNames are the single threads of a profile's on-CPU samples, in the order
-// in which [attribution.FromPprof] gives them: those with any value.
-func threadNames(p *pprof.Profile) []string {
-	var names []string
-	for _, s := range p.Sample {
-		if len(s.Value) < 2 || s.Value[0] == 0 && s.Value[1] == 0 {
-			continue
-		}
-		name, tid := "", int64(0)
-		if v := s.Label["thread"]; len(v) > 0 {
-			name = v[0]
-		}
-		if v := s.NumLabel["tid"]; len(v) > 0 {
-			tid = v[0]
-		}
-		names = append(names, singleThread(name, uint32(tid)))
-	}
-	return names
-}
-
 // offCPU ranks the stacks of one off-CPU state, those of each thread group for
 // themselves. Draws are made thread by thread, so that a group's are whole.
 func (o stacksOptions) offCPU(off *attribution.OffCPU, state string) profiledState {
@@ -168,9 +142,6 @@ func (o stacksOptions) offCPU(off *attribution.OffCPU, state string) profiledSta
 		out.Ns += s.Ns
 		out.Samples += s.Draws
 		threads := s.ThreadGroup
-		if o.single {
-			threads = singleThread(s.Thread, uint32(s.Tid))
-		}
 		if groups[threads] == nil {
 			groups[threads] = &attribution.OffCPU{WindowNs: off.WindowNs}
 		}
@@ -210,6 +181,3 @@ func cut[T any](list []T, top int) []T {
 	}
 	return list
 }
-
-// singleThread names one thread among others of its name.
-func singleThread(comm string, tid uint32) string { return fmt.Sprintf("%s (%d)", comm, tid) }

@@ -93,7 +93,8 @@ func TestProfiledStates(t *testing.T) {
 		t.Errorf("blocked %+v", blocked)
 	}
 
-	single, err := profiledStates(m.p, stacksOptions{single: true, top: 1})
+	attribution.Regroup(m.p, attribution.SingleThreads())
+	single, err := profiledStates(m.p, stacksOptions{top: 1})
 	if err != nil || len(single[0].Stacks) != 1 || single[0].Stacks[0].Threads != "worker-1 (11)" || single[0].Stacks[0].Ns != 30 || len(single[0].Functions) != 1 {
 		t.Errorf("single threads, one row: %+v, %v", single, err)
 	}

@@ -106,7 +106,11 @@ func (t *profileTarget) findCgroup(path string) error {
 	}
 	if _, err := roots.ID(path); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("no cgroup %s in the v2 hierarchy at %s: give the path as in the line 0:: of /proc/PID/cgroup", path, roots.V2)
+			near := ""
+			if names := roots.Nearby(path); len(names) > 0 {
+				near = "; there is " + strings.Join(names, ", ")
+			}
+			return fmt.Errorf("no cgroup %s in the v2 hierarchy at %s: give the path as in the line 0:: of /proc/PID/cgroup%s", path, roots.V2, near)
 		}
 		return err
 	}

@@ -19,11 +19,11 @@ type wokenRow struct {
 }
 
 // woken lists who ended blocked time, by descending time, and what of it nobody
-// had ended when the window closed. Rows of single threads have no wakers of
-// their own: then it is those of all.
+// had ended when the window closed. Where the record has wakers of whole groups
+// only, rows of single threads have none: then it is those of all.
 func (r *profileResult) woken() (rows []wokenRow, openNs int64) {
 	groups := r.Account.Groups
-	if r.Threads == threadsSingle {
+	if r.Threads == threadsSingle && !hasWakers(groups) {
 		groups = []attribution.AccountRow{r.Account.Total}
 	}
 	for _, g := range groups {
@@ -40,6 +40,12 @@ func (r *profileResult) woken() (rows []wokenRow, openNs int64) {
 	}
 	slices.SortStableFunc(rows, func(a, b wokenRow) int { return cmp.Compare(b.Time.Ns, a.Time.Ns) })
 	return cut(rows, r.top), openNs
+}
+
+func hasWakers(groups []attribution.AccountRow) bool {
+	return slices.ContainsFunc(groups, func(g attribution.AccountRow) bool {
+		return slices.ContainsFunc(slices.Concat(g.Blocked, g.IdleReasons), func(r attribution.ReasonRow) bool { return len(r.Wakers) > 0 })
+	})
 }
 
 func (r *profileResult) printWakers(w io.Writer) {

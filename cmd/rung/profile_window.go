@@ -14,6 +14,7 @@ import (
 
 	"github.com/rungprof/rung/agent"
 	rungv1 "github.com/rungprof/rung/api/rung/v1"
+	"github.com/rungprof/rung/attribution"
 	"github.com/rungprof/rung/bpf"
 )
 
@@ -46,8 +47,10 @@ const (
 )
 
 // measureProfile runs the agent in this process over one window.
-func measureProfile(ctx context.Context, o profileOptions, t *profileTarget, kernel agent.Kernel, stderr io.Writer) (*measuredProfile, error) {
-	a, err := agent.New(agent.Config{Targets: []agent.Target{t.Target}, RateHz: uint32(o.rateHz)}, kernel)
+func measureProfile(ctx context.Context, o profileOptions, groups *attribution.Grouper, t *profileTarget, kernel agent.Kernel, stderr io.Writer) (*measuredProfile, error) {
+	a, err := agent.New(agent.Config{
+		Targets: []agent.Target{t.Target}, Loaded: o.limits.kernel(uint32(o.rateHz)), MaxThreads: o.limits.maxThreads, Groups: groups,
+	}, kernel)
 	if err != nil {
 		return nil, err
 	}

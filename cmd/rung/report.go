@@ -25,6 +25,7 @@ type reportOptions struct {
 	Output         string
 	Presets        []string
 	Charge         string
+	Groups         []string
 }
 
 func newReportCommand() *cobra.Command {
@@ -54,6 +55,8 @@ shown with its flag and used in nothing. Nothing in DIR is changed.`,
 		"rules that name the layers: presets ("+strings.Join(attribution.Presets(), ", ")+") or files; a later one is tried before an earlier one")
 	f.StringVar(&o.Charge, "charge", o.Charge,
 		"to whom CPU time goes: leaf (self time) or owner (copying, allocation and locks to the nearest caller with a layer)")
+	addGroupFlag(f, &o.Groups)
+	f.Lookup("group").Usage += " (default the groups that the run was measured with)"
 	return cmd
 }
 
@@ -70,7 +73,11 @@ func runReport(ctx context.Context, dir string, o reportOptions, stdout io.Write
 	if err != nil {
 		return exitError{exitUsage, err}
 	}
-	r, err := analyse([]string{dir}, analyseOptions{Rules: rules, RulesName: rulesName(o.Presets), Charge: charge})
+	groups, err := threadGroups(o.Groups, rules)
+	if err != nil {
+		return exitError{exitUsage, err}
+	}
+	r, err := analyse([]string{dir}, analyseOptions{Rules: rules, RulesName: rulesName(o.Presets), Charge: charge, Groups: groups})
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func TestRunReportFormats(t *testing.T) {
 	text := run(reportOptions{})
 	for _, want := range []string{
 		"On-CPU by layer, leaf charge (kernel time as syscalls), at the matched rate of 400/s",
-		"Σ charged", "usage_usec − Σ", "throttled not told apart yet", "total = lifetime", "Knee: at or above 400/s",
+		"Σ charged", "usage_usec − Σ", "its record does not tell throttled apart", "total = lifetime", "Knee: at or above 400/s",
 		"go tool pprof " + filepath.Join(dir, "a", "steps", "03-400", "profile.pb.gz"),
 	} {
 		if !strings.Contains(text, want) {

@@ -45,12 +45,13 @@ var rules = map[string]rule{
 	"internal/democheck": {imports: []string{"report", "attribution", "ladder"}},
 	"internal/vmtest":    {},
 	"internal/truth":     {imports: []string{"bpf"}},
+	"internal/bench":     {imports: []string{anything}},
 }
 
 // onlyFor lists directories that few may import, whatever their own rules say.
 var onlyFor = map[string][]string{
 	"arms":    {"cmd/rung"},
-	"agent":   {"cmd/rung"},
+	"agent":   {"cmd/rung", "internal/bench"},
 	"loadgen": {"cmd/rung"},
 }
 

@@ -27,6 +27,7 @@ type matrixOptions struct {
 	machineFlags
 	kernels  string
 	lockdown string
+	tests    string // which kernel tests to run, as go test's -run
 }
 
 func newMatrixCommand(stdout, stderr io.Writer) *cobra.Command {
@@ -63,6 +64,7 @@ the command line is wrong or the host lacks something.`,
 	cmd.Flags().Lookup("timeout").DefValue = "15m0s"
 	cmd.Flags().StringVar(&o.kernels, "kernels", "6.1 6.12 6.18 newest", "`KERNELS`, by spaces or commas")
 	cmd.Flags().StringVar(&o.lockdown, "lockdown", "both", "boot with lockdown: off, on or both")
+	cmd.Flags().StringVar(&o.tests, "tests", ".", "run the kernel tests that match this `REGEXP`, as go test's -run does")
 	return cmd
 }
 
@@ -96,7 +98,7 @@ func (o *matrixOptions) run(ctx context.Context, stdout, stderr io.Writer) error
 			m := o.machineFlags
 			m.kernel, m.suites = k.pattern, append(k.suites, o.suites...)
 			m.append = append(append([]string(nil), o.append...), b.append...)
-			row, err := matrixRow(ctx, &m, b.lockdown, b.sysctls, stdout, stderr)
+			row, err := matrixRow(ctx, &m, b.lockdown, o.tests, b.sysctls, stdout, stderr)
 			var exit *exitError
 			if errors.As(err, &exit) || ctx.Err() != nil {
 				return err // would be the same for each kernel
@@ -128,7 +130,7 @@ func (o *matrixOptions) run(ctx context.Context, stdout, stderr io.Writer) error
 
 // matrixRow boots one kernel in one way. The row holds what is known, also
 // beside an error.
-func matrixRow(ctx context.Context, m *machineFlags, lockdown string, sysctls []wire.Sysctl, stdout, stderr io.Writer) (row gate.Row, err error) {
+func matrixRow(ctx context.Context, m *machineFlags, lockdown, tests string, sysctls []wire.Sysctl, stdout, stderr io.Writer) (row gate.Row, err error) {
 	row.Lockdown = lockdown
 	shop, err := m.open(ctx, stderr)
 	if err != nil {
@@ -143,7 +145,7 @@ func matrixRow(ctx context.Context, m *machineFlags, lockdown string, sysctls []
 	}
 	stages := []stage{refusalStage()}
 	if supported {
-		stages = []stage{lockdownStage(lockdown), checkStage(), testStage("./bpf", ".")}
+		stages = []stage{lockdownStage(lockdown), checkStage(), testStage("./bpf", tests)}
 	}
 	if err := shop.buildStages(ctx, stages); err != nil {
 		return row, err

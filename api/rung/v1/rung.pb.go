@@ -136,7 +136,7 @@ func (x Waker_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Waker_Kind.Descriptor instead.
 func (Waker_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_api_rung_v1_rung_proto_rawDescGZIP(), []int{15, 0}
+	return file_api_rung_v1_rung_proto_rawDescGZIP(), []int{16, 0}
 }
 
 // ClockStamp lets the caller estimate the offset between the two hosts' clocks
@@ -948,9 +948,11 @@ type StepRecord struct {
 	Warnings []string `protobuf:"bytes,11,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	// Non-empty when no figure of this window may be used (suspended host, target gone).
 	VoidReason string `protobuf:"bytes,12,opt,name=void_reason,json=voidReason,proto3" json:"void_reason,omitempty"`
-	// By thread group, reason and descending time: at most 16 of each group and
-	// reason, the rest as KIND_OTHER.
+	// By thread group, thread, reason and descending time. More than 4096 of them
+	// are given for whole groups instead: at most 16 of each group and reason, the
+	// rest as KIND_OTHER.
 	Wakers        []*Waker `protobuf:"bytes,13,rep,name=wakers,proto3" json:"wakers,omitempty"`
+	Config        *Config  `protobuf:"bytes,14,opt,name=config,proto3" json:"config,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1076,6 +1078,148 @@ func (x *StepRecord) GetWakers() []*Waker {
 	return nil
 }
 
+func (x *StepRecord) GetConfig() *Config {
+	if x != nil {
+		return x.Config
+	}
+	return nil
+}
+
+// Config is what the agent measured with, defaults filled in.
+type Config struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	RateHz uint32                 `protobuf:"varint,1,opt,name=rate_hz,json=rateHz,proto3" json:"rate_hz,omitempty"`
+	// Drawn intervals of a thread, state and reason before the chance of the next
+	// halves; below 0: no off-CPU stack was drawn.
+	StackBudget int64 `protobuf:"varint,2,opt,name=stack_budget,json=stackBudget,proto3" json:"stack_budget,omitempty"`
+	// Rows of the kernel's tables, over all targets.
+	MaxStacks  uint32 `protobuf:"varint,3,opt,name=max_stacks,json=maxStacks,proto3" json:"max_stacks,omitempty"`
+	MaxStrata  uint32 `protobuf:"varint,4,opt,name=max_strata,json=maxStrata,proto3" json:"max_strata,omitempty"`
+	MaxSamples uint32 `protobuf:"varint,5,opt,name=max_samples,json=maxSamples,proto3" json:"max_samples,omitempty"`
+	MaxEnded   uint32 `protobuf:"varint,6,opt,name=max_ended,json=maxEnded,proto3" json:"max_ended,omitempty"`
+	// Threads of a record that have a row of their own.
+	MaxThreads uint32 `protobuf:"varint,7,opt,name=max_threads,json=maxThreads,proto3" json:"max_threads,omitempty"`
+	// Rules of thread groups, NAME=REGEXP: the first that matches a thread's whole
+	// name wins; other names have their digits folded.
+	ThreadGroups []string `protobuf:"bytes,8,rep,name=thread_groups,json=threadGroups,proto3" json:"thread_groups,omitempty"`
+	// Each thread is a group of its own instead.
+	SingleThreads bool `protobuf:"varint,9,opt,name=single_threads,json=singleThreads,proto3" json:"single_threads,omitempty"`
+	// Threads that the kernel side has an account of at a time, over all targets.
+	MaxAccounts uint32 `protobuf:"varint,10,opt,name=max_accounts,json=maxAccounts,proto3" json:"max_accounts,omitempty"`
+	// Where the sampling clock ticks: "cpu", on every CPU, or "cgroup", only where
+	// the target runs.
+	Clock         string `protobuf:"bytes,11,opt,name=clock,proto3" json:"clock,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Config) Reset() {
+	*x = Config{}
+	mi := &file_api_rung_v1_rung_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Config) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Config) ProtoMessage() {}
+
+func (x *Config) ProtoReflect() protoreflect.Message {
+	mi := &file_api_rung_v1_rung_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Config.ProtoReflect.Descriptor instead.
+func (*Config) Descriptor() ([]byte, []int) {
+	return file_api_rung_v1_rung_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Config) GetRateHz() uint32 {
+	if x != nil {
+		return x.RateHz
+	}
+	return 0
+}
+
+func (x *Config) GetStackBudget() int64 {
+	if x != nil {
+		return x.StackBudget
+	}
+	return 0
+}
+
+func (x *Config) GetMaxStacks() uint32 {
+	if x != nil {
+		return x.MaxStacks
+	}
+	return 0
+}
+
+func (x *Config) GetMaxStrata() uint32 {
+	if x != nil {
+		return x.MaxStrata
+	}
+	return 0
+}
+
+func (x *Config) GetMaxSamples() uint32 {
+	if x != nil {
+		return x.MaxSamples
+	}
+	return 0
+}
+
+func (x *Config) GetMaxEnded() uint32 {
+	if x != nil {
+		return x.MaxEnded
+	}
+	return 0
+}
+
+func (x *Config) GetMaxThreads() uint32 {
+	if x != nil {
+		return x.MaxThreads
+	}
+	return 0
+}
+
+func (x *Config) GetThreadGroups() []string {
+	if x != nil {
+		return x.ThreadGroups
+	}
+	return nil
+}
+
+func (x *Config) GetSingleThreads() bool {
+	if x != nil {
+		return x.SingleThreads
+	}
+	return false
+}
+
+func (x *Config) GetMaxAccounts() uint32 {
+	if x != nil {
+		return x.MaxAccounts
+	}
+	return 0
+}
+
+func (x *Config) GetClock() string {
+	if x != nil {
+		return x.Clock
+	}
+	return ""
+}
+
 type Window struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	BootId      string                 `protobuf:"bytes,1,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
@@ -1095,7 +1239,7 @@ type Window struct {
 
 func (x *Window) Reset() {
 	*x = Window{}
-	mi := &file_api_rung_v1_rung_proto_msgTypes[12]
+	mi := &file_api_rung_v1_rung_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1107,7 +1251,7 @@ func (x *Window) String() string {
 func (*Window) ProtoMessage() {}
 
 func (x *Window) ProtoReflect() protoreflect.Message {
-	mi := &file_api_rung_v1_rung_proto_msgTypes[12]
+	mi := &file_api_rung_v1_rung_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1120,7 +1264,7 @@ func (x *Window) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Window.ProtoReflect.Descriptor instead.
 func (*Window) Descriptor() ([]byte, []int) {
-	return file_api_rung_v1_rung_proto_rawDescGZIP(), []int{12}
+	return file_api_rung_v1_rung_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Window) GetBootId() string {
@@ -1214,7 +1358,7 @@ type Counters struct {
 
 func (x *Counters) Reset() {
 	*x = Counters{}
-	mi := &file_api_rung_v1_rung_proto_msgTypes[13]
+	mi := &file_api_rung_v1_rung_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1226,7 +1370,7 @@ func (x *Counters) String() string {
 func (*Counters) ProtoMessage() {}
 
 func (x *Counters) ProtoReflect() protoreflect.Message {
-	mi := &file_api_rung_v1_rung_proto_msgTypes[13]
+	mi := &file_api_rung_v1_rung_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1239,7 +1383,7 @@ func (x *Counters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counters.ProtoReflect.Descriptor instead.
 func (*Counters) Descriptor() ([]byte, []int) {
-	return file_api_rung_v1_rung_proto_rawDescGZIP(), []int{13}
+	return file_api_rung_v1_rung_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Counters) GetSources() []string {
@@ -1373,7 +1517,7 @@ type Blocked struct {
 
 func (x *Blocked) Reset() {
 	*x = Blocked{}
-	mi := &file_api_rung_v1_rung_proto_msgTypes[14]
+	mi := &file_api_rung_v1_rung_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1385,7 +1529,7 @@ func (x *Blocked) String() string {
 func (*Blocked) ProtoMessage() {}
 
 func (x *Blocked) ProtoReflect() protoreflect.Message {
-	mi := &file_api_rung_v1_rung_proto_msgTypes[14]
+	mi := &file_api_rung_v1_rung_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1398,7 +1542,7 @@ func (x *Blocked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Blocked.ProtoReflect.Descriptor instead.
 func (*Blocked) Descriptor() ([]byte, []int) {
-	return file_api_rung_v1_rung_proto_rawDescGZIP(), []int{14}
+	return file_api_rung_v1_rung_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Blocked) GetReason() string {
@@ -1448,21 +1592,29 @@ type Waker struct {
 	Kind        Waker_Kind `protobuf:"varint,5,opt,name=kind,proto3,enum=rung.v1.Waker_Kind" json:"kind,omitempty"`
 	// Thread group of the waker, "interrupt", "idle", "nobody", "not drawn" or "other".
 	WakerGroup string `protobuf:"bytes,6,opt,name=waker_group,json=wakerGroup,proto3" json:"waker_group,omitempty"`
-	// Name of the waking thread with the most of this time; empty beside KIND_THREAD.
+	// Name of the waking thread, with the most of this time where there are
+	// several; empty beside KIND_THREAD.
 	WakerComm string `protobuf:"bytes,7,opt,name=waker_comm,json=wakerComm,proto3" json:"waker_comm,omitempty"`
 	// The waker is no thread of the target.
 	Outside bool `protobuf:"varint,8,opt,name=outside,proto3" json:"outside,omitempty"`
 	// Drawn intervals.
 	Draws uint64 `protobuf:"varint,9,opt,name=draws,proto3" json:"draws,omitempty"`
 	// Estimated from the draws, scaled to the exact blocked time.
-	Ns            uint64 `protobuf:"varint,10,opt,name=ns,proto3" json:"ns,omitempty"`
+	Ns uint64 `protobuf:"varint,10,opt,name=ns,proto3" json:"ns,omitempty"`
+	// The woken thread, and the one that woke it: with their names, thread groups
+	// can be formed anew. comm is empty and tid 0 where the rows are of whole
+	// groups, because those of single threads were too many; waker_tid is 0 then
+	// too, and beside KIND_THREAD.
+	Comm          string `protobuf:"bytes,11,opt,name=comm,proto3" json:"comm,omitempty"`
+	Tid           uint32 `protobuf:"varint,12,opt,name=tid,proto3" json:"tid,omitempty"`
+	WakerTid      uint32 `protobuf:"varint,13,opt,name=waker_tid,json=wakerTid,proto3" json:"waker_tid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Waker) Reset() {
 	*x = Waker{}
-	mi := &file_api_rung_v1_rung_proto_msgTypes[15]
+	mi := &file_api_rung_v1_rung_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1474,7 +1626,7 @@ func (x *Waker) String() string {
 func (*Waker) ProtoMessage() {}
 
 func (x *Waker) ProtoReflect() protoreflect.Message {
-	mi := &file_api_rung_v1_rung_proto_msgTypes[15]
+	mi := &file_api_rung_v1_rung_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1487,7 +1639,7 @@ func (x *Waker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waker.ProtoReflect.Descriptor instead.
 func (*Waker) Descriptor() ([]byte, []int) {
-	return file_api_rung_v1_rung_proto_rawDescGZIP(), []int{15}
+	return file_api_rung_v1_rung_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Waker) GetThreadGroup() string {
@@ -1560,6 +1712,27 @@ func (x *Waker) GetNs() uint64 {
 	return 0
 }
 
+func (x *Waker) GetComm() string {
+	if x != nil {
+		return x.Comm
+	}
+	return ""
+}
+
+func (x *Waker) GetTid() uint32 {
+	if x != nil {
+		return x.Tid
+	}
+	return 0
+}
+
+func (x *Waker) GetWakerTid() uint32 {
+	if x != nil {
+		return x.WakerTid
+	}
+	return 0
+}
+
 // Thread is the account of one thread over the window:
 // lifetime = on-CPU + run-queue wait + throttled + blocked + stopped.
 type Thread struct {
@@ -1594,13 +1767,17 @@ type Thread struct {
 	// and throttled time it gives schedstat's wait.
 	OnCpuSkewNs    int64 `protobuf:"zigzag64,19,opt,name=on_cpu_skew_ns,json=onCpuSkewNs,proto3" json:"on_cpu_skew_ns,omitempty"`
 	RunQueueSkewNs int64 `protobuf:"zigzag64,20,opt,name=run_queue_skew_ns,json=runQueueSkewNs,proto3" json:"run_queue_skew_ns,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Above 0: the row is the sum of so many threads of one group, which comm names,
+	// since the record holds at most Config.max_threads rows of single threads. It
+	// has no tid, and no schedstat.
+	FoldedThreads uint32 `protobuf:"varint,21,opt,name=folded_threads,json=foldedThreads,proto3" json:"folded_threads,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Thread) Reset() {
 	*x = Thread{}
-	mi := &file_api_rung_v1_rung_proto_msgTypes[16]
+	mi := &file_api_rung_v1_rung_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1612,7 +1789,7 @@ func (x *Thread) String() string {
 func (*Thread) ProtoMessage() {}
 
 func (x *Thread) ProtoReflect() protoreflect.Message {
-	mi := &file_api_rung_v1_rung_proto_msgTypes[16]
+	mi := &file_api_rung_v1_rung_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1625,7 +1802,7 @@ func (x *Thread) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Thread.ProtoReflect.Descriptor instead.
 func (*Thread) Descriptor() ([]byte, []int) {
-	return file_api_rung_v1_rung_proto_rawDescGZIP(), []int{16}
+	return file_api_rung_v1_rung_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Thread) GetTid() uint32 {
@@ -1768,6 +1945,13 @@ func (x *Thread) GetRunQueueSkewNs() int64 {
 	return 0
 }
 
+func (x *Thread) GetFoldedThreads() uint32 {
+	if x != nil {
+		return x.FoldedThreads
+	}
+	return 0
+}
+
 type Sampling struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	RateHz   uint32                 `protobuf:"varint,1,opt,name=rate_hz,json=rateHz,proto3" json:"rate_hz,omitempty"`
@@ -1784,7 +1968,7 @@ type Sampling struct {
 
 func (x *Sampling) Reset() {
 	*x = Sampling{}
-	mi := &file_api_rung_v1_rung_proto_msgTypes[17]
+	mi := &file_api_rung_v1_rung_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1796,7 +1980,7 @@ func (x *Sampling) String() string {
 func (*Sampling) ProtoMessage() {}
 
 func (x *Sampling) ProtoReflect() protoreflect.Message {
-	mi := &file_api_rung_v1_rung_proto_msgTypes[17]
+	mi := &file_api_rung_v1_rung_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1809,7 +1993,7 @@ func (x *Sampling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sampling.ProtoReflect.Descriptor instead.
 func (*Sampling) Descriptor() ([]byte, []int) {
-	return file_api_rung_v1_rung_proto_rawDescGZIP(), []int{17}
+	return file_api_rung_v1_rung_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Sampling) GetRateHz() uint32 {
@@ -1867,7 +2051,7 @@ type Loss struct {
 
 func (x *Loss) Reset() {
 	*x = Loss{}
-	mi := &file_api_rung_v1_rung_proto_msgTypes[18]
+	mi := &file_api_rung_v1_rung_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1879,7 +2063,7 @@ func (x *Loss) String() string {
 func (*Loss) ProtoMessage() {}
 
 func (x *Loss) ProtoReflect() protoreflect.Message {
-	mi := &file_api_rung_v1_rung_proto_msgTypes[18]
+	mi := &file_api_rung_v1_rung_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1892,7 +2076,7 @@ func (x *Loss) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Loss.ProtoReflect.Descriptor instead.
 func (*Loss) Descriptor() ([]byte, []int) {
-	return file_api_rung_v1_rung_proto_rawDescGZIP(), []int{18}
+	return file_api_rung_v1_rung_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Loss) GetName() string {
@@ -1927,7 +2111,7 @@ type ProgramCost struct {
 
 func (x *ProgramCost) Reset() {
 	*x = ProgramCost{}
-	mi := &file_api_rung_v1_rung_proto_msgTypes[19]
+	mi := &file_api_rung_v1_rung_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1939,7 +2123,7 @@ func (x *ProgramCost) String() string {
 func (*ProgramCost) ProtoMessage() {}
 
 func (x *ProgramCost) ProtoReflect() protoreflect.Message {
-	mi := &file_api_rung_v1_rung_proto_msgTypes[19]
+	mi := &file_api_rung_v1_rung_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1952,7 +2136,7 @@ func (x *ProgramCost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgramCost.ProtoReflect.Descriptor instead.
 func (*ProgramCost) Descriptor() ([]byte, []int) {
-	return file_api_rung_v1_rung_proto_rawDescGZIP(), []int{19}
+	return file_api_rung_v1_rung_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ProgramCost) GetName() string {
@@ -1995,7 +2179,7 @@ type Cost struct {
 
 func (x *Cost) Reset() {
 	*x = Cost{}
-	mi := &file_api_rung_v1_rung_proto_msgTypes[20]
+	mi := &file_api_rung_v1_rung_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2007,7 +2191,7 @@ func (x *Cost) String() string {
 func (*Cost) ProtoMessage() {}
 
 func (x *Cost) ProtoReflect() protoreflect.Message {
-	mi := &file_api_rung_v1_rung_proto_msgTypes[20]
+	mi := &file_api_rung_v1_rung_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2020,7 +2204,7 @@ func (x *Cost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cost.ProtoReflect.Descriptor instead.
 func (*Cost) Descriptor() ([]byte, []int) {
-	return file_api_rung_v1_rung_proto_rawDescGZIP(), []int{20}
+	return file_api_rung_v1_rung_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Cost) GetAgentCpuNs() uint64 {
@@ -2083,7 +2267,7 @@ type Host struct {
 
 func (x *Host) Reset() {
 	*x = Host{}
-	mi := &file_api_rung_v1_rung_proto_msgTypes[21]
+	mi := &file_api_rung_v1_rung_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2095,7 +2279,7 @@ func (x *Host) String() string {
 func (*Host) ProtoMessage() {}
 
 func (x *Host) ProtoReflect() protoreflect.Message {
-	mi := &file_api_rung_v1_rung_proto_msgTypes[21]
+	mi := &file_api_rung_v1_rung_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2108,7 +2292,7 @@ func (x *Host) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Host.ProtoReflect.Descriptor instead.
 func (*Host) Descriptor() ([]byte, []int) {
-	return file_api_rung_v1_rung_proto_rawDescGZIP(), []int{21}
+	return file_api_rung_v1_rung_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Host) GetKernel() string {
@@ -2238,7 +2422,7 @@ const file_api_rung_v1_rung_proto_rawDesc = "" +
 	"\x10EDGE_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
 	"EDGE_START\x10\x01\x12\f\n" +
-	"\bEDGE_END\x10\x02\"\xdf\x03\n" +
+	"\bEDGE_END\x10\x02\"\x88\x04\n" +
 	"\n" +
 	"StepRecord\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x12\n" +
@@ -2255,7 +2439,25 @@ const file_api_rung_v1_rung_proto_rawDesc = "" +
 	"\bwarnings\x18\v \x03(\tR\bwarnings\x12\x1f\n" +
 	"\vvoid_reason\x18\f \x01(\tR\n" +
 	"voidReason\x12&\n" +
-	"\x06wakers\x18\r \x03(\v2\x0e.rung.v1.WakerR\x06wakers\"\x8b\x02\n" +
+	"\x06wakers\x18\r \x03(\v2\x0e.rung.v1.WakerR\x06wakers\x12'\n" +
+	"\x06config\x18\x0e \x01(\v2\x0f.rung.v1.ConfigR\x06config\"\xe6\x02\n" +
+	"\x06Config\x12\x17\n" +
+	"\arate_hz\x18\x01 \x01(\rR\x06rateHz\x12!\n" +
+	"\fstack_budget\x18\x02 \x01(\x03R\vstackBudget\x12\x1d\n" +
+	"\n" +
+	"max_stacks\x18\x03 \x01(\rR\tmaxStacks\x12\x1d\n" +
+	"\n" +
+	"max_strata\x18\x04 \x01(\rR\tmaxStrata\x12\x1f\n" +
+	"\vmax_samples\x18\x05 \x01(\rR\n" +
+	"maxSamples\x12\x1b\n" +
+	"\tmax_ended\x18\x06 \x01(\rR\bmaxEnded\x12\x1f\n" +
+	"\vmax_threads\x18\a \x01(\rR\n" +
+	"maxThreads\x12#\n" +
+	"\rthread_groups\x18\b \x03(\tR\fthreadGroups\x12%\n" +
+	"\x0esingle_threads\x18\t \x01(\bR\rsingleThreads\x12!\n" +
+	"\fmax_accounts\x18\n" +
+	" \x01(\rR\vmaxAccounts\x12\x14\n" +
+	"\x05clock\x18\v \x01(\tR\x05clock\"\x8b\x02\n" +
 	"\x06Window\x12\x17\n" +
 	"\aboot_id\x18\x01 \x01(\tR\x06bootId\x12\"\n" +
 	"\rstart_mono_ns\x18\x02 \x01(\x04R\vstartMonoNs\x12\x1e\n" +
@@ -2306,7 +2508,7 @@ const file_api_rung_v1_rung_proto_rawDesc = "" +
 	"\x02ns\x18\x02 \x01(\x04R\x02ns\x12\x1c\n" +
 	"\tintervals\x18\x03 \x01(\x04R\tintervals\x12\x16\n" +
 	"\x06object\x18\x04 \x01(\tR\x06object\x12\x18\n" +
-	"\alimited\x18\x05 \x01(\bR\alimited\"\xa1\x03\n" +
+	"\alimited\x18\x05 \x01(\bR\alimited\"\xe4\x03\n" +
 	"\x05Waker\x12!\n" +
 	"\fthread_group\x18\x01 \x01(\tR\vthreadGroup\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x16\n" +
@@ -2320,7 +2522,10 @@ const file_api_rung_v1_rung_proto_rawDesc = "" +
 	"\aoutside\x18\b \x01(\bR\aoutside\x12\x14\n" +
 	"\x05draws\x18\t \x01(\x04R\x05draws\x12\x0e\n" +
 	"\x02ns\x18\n" +
-	" \x01(\x04R\x02ns\"\x81\x01\n" +
+	" \x01(\x04R\x02ns\x12\x12\n" +
+	"\x04comm\x18\v \x01(\tR\x04comm\x12\x10\n" +
+	"\x03tid\x18\f \x01(\rR\x03tid\x12\x1b\n" +
+	"\twaker_tid\x18\r \x01(\rR\bwakerTid\"\x81\x01\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vKIND_THREAD\x10\x01\x12\x12\n" +
@@ -2329,7 +2534,7 @@ const file_api_rung_v1_rung_proto_rawDesc = "" +
 	"\tKIND_NONE\x10\x04\x12\x10\n" +
 	"\fKIND_UNDRAWN\x10\x05\x12\x0e\n" +
 	"\n" +
-	"KIND_OTHER\x10\x06\"\x81\x06\n" +
+	"KIND_OTHER\x10\x06\"\xa8\x06\n" +
 	"\x06Thread\x12\x10\n" +
 	"\x03tid\x18\x01 \x01(\rR\x03tid\x12\x12\n" +
 	"\x04tgid\x18\x02 \x01(\rR\x04tgid\x12\x12\n" +
@@ -2354,7 +2559,8 @@ const file_api_rung_v1_rung_proto_rawDesc = "" +
 	"\x06exited\x18\x11 \x01(\bR\x06exited\x12\x19\n" +
 	"\bno_event\x18\x12 \x01(\bR\anoEvent\x12#\n" +
 	"\x0eon_cpu_skew_ns\x18\x13 \x01(\x12R\vonCpuSkewNs\x12)\n" +
-	"\x11run_queue_skew_ns\x18\x14 \x01(\x12R\x0erunQueueSkewNsB\x12\n" +
+	"\x11run_queue_skew_ns\x18\x14 \x01(\x12R\x0erunQueueSkewNs\x12%\n" +
+	"\x0efolded_threads\x18\x15 \x01(\rR\rfoldedThreadsB\x12\n" +
 	"\x10_throttled_lo_nsB\x12\n" +
 	"\x10_throttled_hi_nsB\x13\n" +
 	"\x11_schedstat_run_nsB\x14\n" +
@@ -2411,7 +2617,7 @@ func file_api_rung_v1_rung_proto_rawDescGZIP() []byte {
 }
 
 var file_api_rung_v1_rung_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_api_rung_v1_rung_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_api_rung_v1_rung_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_api_rung_v1_rung_proto_goTypes = []any{
 	(Marker_Edge)(0),            // 0: rung.v1.Marker.Edge
 	(Waker_Kind)(0),             // 1: rung.v1.Waker.Kind
@@ -2427,16 +2633,17 @@ var file_api_rung_v1_rung_proto_goTypes = []any{
 	(*GetStepResponse)(nil),     // 11: rung.v1.GetStepResponse
 	(*Marker)(nil),              // 12: rung.v1.Marker
 	(*StepRecord)(nil),          // 13: rung.v1.StepRecord
-	(*Window)(nil),              // 14: rung.v1.Window
-	(*Counters)(nil),            // 15: rung.v1.Counters
-	(*Blocked)(nil),             // 16: rung.v1.Blocked
-	(*Waker)(nil),               // 17: rung.v1.Waker
-	(*Thread)(nil),              // 18: rung.v1.Thread
-	(*Sampling)(nil),            // 19: rung.v1.Sampling
-	(*Loss)(nil),                // 20: rung.v1.Loss
-	(*ProgramCost)(nil),         // 21: rung.v1.ProgramCost
-	(*Cost)(nil),                // 22: rung.v1.Cost
-	(*Host)(nil),                // 23: rung.v1.Host
+	(*Config)(nil),              // 14: rung.v1.Config
+	(*Window)(nil),              // 15: rung.v1.Window
+	(*Counters)(nil),            // 16: rung.v1.Counters
+	(*Blocked)(nil),             // 17: rung.v1.Blocked
+	(*Waker)(nil),               // 18: rung.v1.Waker
+	(*Thread)(nil),              // 19: rung.v1.Thread
+	(*Sampling)(nil),            // 20: rung.v1.Sampling
+	(*Loss)(nil),                // 21: rung.v1.Loss
+	(*ProgramCost)(nil),         // 22: rung.v1.ProgramCost
+	(*Cost)(nil),                // 23: rung.v1.Cost
+	(*Host)(nil),                // 24: rung.v1.Host
 }
 var file_api_rung_v1_rung_proto_depIdxs = []int32{
 	3,  // 0: rung.v1.ListTargetsResponse.targets:type_name -> rung.v1.Target
@@ -2447,30 +2654,31 @@ var file_api_rung_v1_rung_proto_depIdxs = []int32{
 	2,  // 5: rung.v1.GetStepResponse.clock:type_name -> rung.v1.ClockStamp
 	0,  // 6: rung.v1.Marker.edge:type_name -> rung.v1.Marker.Edge
 	3,  // 7: rung.v1.StepRecord.target:type_name -> rung.v1.Target
-	14, // 8: rung.v1.StepRecord.window:type_name -> rung.v1.Window
-	15, // 9: rung.v1.StepRecord.counters:type_name -> rung.v1.Counters
-	18, // 10: rung.v1.StepRecord.threads:type_name -> rung.v1.Thread
-	19, // 11: rung.v1.StepRecord.sampling:type_name -> rung.v1.Sampling
-	20, // 12: rung.v1.StepRecord.losses:type_name -> rung.v1.Loss
-	22, // 13: rung.v1.StepRecord.cost:type_name -> rung.v1.Cost
-	23, // 14: rung.v1.StepRecord.host:type_name -> rung.v1.Host
-	17, // 15: rung.v1.StepRecord.wakers:type_name -> rung.v1.Waker
-	1,  // 16: rung.v1.Waker.kind:type_name -> rung.v1.Waker.Kind
-	16, // 17: rung.v1.Thread.blocked:type_name -> rung.v1.Blocked
-	21, // 18: rung.v1.Cost.programs:type_name -> rung.v1.ProgramCost
-	4,  // 19: rung.v1.Agent.ListTargets:input_type -> rung.v1.ListTargetsRequest
-	6,  // 20: rung.v1.Agent.StartStep:input_type -> rung.v1.StartStepRequest
-	8,  // 21: rung.v1.Agent.EndStep:input_type -> rung.v1.EndStepRequest
-	10, // 22: rung.v1.Agent.GetStep:input_type -> rung.v1.GetStepRequest
-	5,  // 23: rung.v1.Agent.ListTargets:output_type -> rung.v1.ListTargetsResponse
-	7,  // 24: rung.v1.Agent.StartStep:output_type -> rung.v1.StartStepResponse
-	9,  // 25: rung.v1.Agent.EndStep:output_type -> rung.v1.EndStepResponse
-	11, // 26: rung.v1.Agent.GetStep:output_type -> rung.v1.GetStepResponse
-	23, // [23:27] is the sub-list for method output_type
-	19, // [19:23] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	15, // 8: rung.v1.StepRecord.window:type_name -> rung.v1.Window
+	16, // 9: rung.v1.StepRecord.counters:type_name -> rung.v1.Counters
+	19, // 10: rung.v1.StepRecord.threads:type_name -> rung.v1.Thread
+	20, // 11: rung.v1.StepRecord.sampling:type_name -> rung.v1.Sampling
+	21, // 12: rung.v1.StepRecord.losses:type_name -> rung.v1.Loss
+	23, // 13: rung.v1.StepRecord.cost:type_name -> rung.v1.Cost
+	24, // 14: rung.v1.StepRecord.host:type_name -> rung.v1.Host
+	18, // 15: rung.v1.StepRecord.wakers:type_name -> rung.v1.Waker
+	14, // 16: rung.v1.StepRecord.config:type_name -> rung.v1.Config
+	1,  // 17: rung.v1.Waker.kind:type_name -> rung.v1.Waker.Kind
+	17, // 18: rung.v1.Thread.blocked:type_name -> rung.v1.Blocked
+	22, // 19: rung.v1.Cost.programs:type_name -> rung.v1.ProgramCost
+	4,  // 20: rung.v1.Agent.ListTargets:input_type -> rung.v1.ListTargetsRequest
+	6,  // 21: rung.v1.Agent.StartStep:input_type -> rung.v1.StartStepRequest
+	8,  // 22: rung.v1.Agent.EndStep:input_type -> rung.v1.EndStepRequest
+	10, // 23: rung.v1.Agent.GetStep:input_type -> rung.v1.GetStepRequest
+	5,  // 24: rung.v1.Agent.ListTargets:output_type -> rung.v1.ListTargetsResponse
+	7,  // 25: rung.v1.Agent.StartStep:output_type -> rung.v1.StartStepResponse
+	9,  // 26: rung.v1.Agent.EndStep:output_type -> rung.v1.EndStepResponse
+	11, // 27: rung.v1.Agent.GetStep:output_type -> rung.v1.GetStepResponse
+	24, // [24:28] is the sub-list for method output_type
+	20, // [20:24] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_api_rung_v1_rung_proto_init() }
@@ -2487,15 +2695,15 @@ func file_api_rung_v1_rung_proto_init() {
 		(*GetStepResponse_ProfileChunk)(nil),
 		(*GetStepResponse_Clock)(nil),
 	}
-	file_api_rung_v1_rung_proto_msgTypes[13].OneofWrappers = []any{}
-	file_api_rung_v1_rung_proto_msgTypes[16].OneofWrappers = []any{}
+	file_api_rung_v1_rung_proto_msgTypes[14].OneofWrappers = []any{}
+	file_api_rung_v1_rung_proto_msgTypes[17].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_rung_v1_rung_proto_rawDesc), len(file_api_rung_v1_rung_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   22,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
