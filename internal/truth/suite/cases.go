@@ -21,6 +21,7 @@ func cases() []testCase {
 		testCase{"spinners-3", false, func(a *attempt) error { return spinners(a, 3) }},
 		testCase{"quota-10", false, func(a *attempt) error { return underQuota(a, 10) }},
 		testCase{"quota-50", false, func(a *attempt) error { return underQuota(a, 50) }},
+		testCase{"quota-herd", false, herdUnderQuota},
 		testCase{"threads-1", false, func(a *attempt) error { return crowd(a, 1) }},
 		testCase{"threads-10", false, func(a *attempt) error { return crowd(a, 10) }},
 		testCase{"threads-1000", false, func(a *attempt) error { return crowd(a, 1000) }},

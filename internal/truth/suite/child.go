@@ -91,6 +91,7 @@ var workloads = map[string]func(*crew){
 	"wait":    waitWork,
 	"spin":    spinWork,
 	"rounds":  roundsWork,
+	"herd":    herdWork,
 	"crowd":   crowdWork,
 	"convoy":  convoyWork,
 	"nursery": nurseryWork,
@@ -174,6 +175,7 @@ type worker struct {
 	WallNs uint64     `json:"wallNs"` // between Began and Ended
 	CPUNs  uint64     `json:"cpuNs"`  // of this thread, in between
 	// Of the calls that wait: their number, the time around them, the CPU time in it.
+	NominalNs uint64   `json:"nominalNs"` // what its sleeps were to take
 	Waits     uint64   `json:"waits"`
 	InWallNs  uint64   `json:"inWallNs"`
 	InCPUNs   uint64   `json:"inCpuNs"`
@@ -200,6 +202,7 @@ type stamp struct {
 func (w *worker) live(work func(*worker)) {
 	runtime.LockOSThread()
 	w.Tid = uint32(unix.Gettid())
+	unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // its sleeps end when they are to end
 	w.crew.ready.Add(1)
 	if work != nil {
 		w.gate(w.crew.goFd)

@@ -204,8 +204,8 @@ func (o *observed) blocked(role string, reasons ...bpf.Reason) []Figure {
 		s := slack(clockPart, inner, w.Waits) + o.pardonNs
 		time = append(time, gap{who(w), inner, ns, s + float64(w.InCPUNs) + float64(th.RunQueueNs+th.ThrottledNs), s, w.Waits})
 		n := float64(w.Waits)
-		m := math.Ceil(n / 20)
-		count = append(count, gap{who(w), n * 1e6, float64(intervals) * 1e6, m * 1e6, m * 1e6, 0})
+		// A call that comes late, beside neighbours, finds what it waits for.
+		count = append(count, gap{who(w), n * 1e6, float64(intervals) * 1e6, math.Ceil(n/10) * 1e6, math.Ceil(n/20) * 1e6, 0})
 	}
 	counted := worst("intervals in it", "", count, "")
 	counted.Unit = "intervals"

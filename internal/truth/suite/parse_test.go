@@ -117,7 +117,7 @@ func TestSelectCases(t *testing.T) {
 	if err != nil || len(short) >= len(all) {
 		t.Errorf("the short form has %d of %d cases, %v", len(short), len(all), err)
 	}
-	if got, err := selectCases(all, Options{Only: regexp.MustCompile("^quota")}); err != nil || len(got) != 2 {
+	if got, err := selectCases(all, Options{Only: regexp.MustCompile("^quota")}); err != nil || len(got) != 3 {
 		t.Errorf("%d quota cases, %v", len(got), err)
 	}
 	if _, err := selectCases(all, Options{Only: regexp.MustCompile("nothing")}); err == nil || !strings.Contains(err.Error(), "spinners-2") {

@@ -72,6 +72,21 @@ func roundsWork(c *crew) {
 	})
 }
 
+// herdWork is N threads that compute for 1 ms and sleep for 5 ms in turns.
+func herdWork(c *crew) {
+	for range c.task.N {
+		c.add("sleeper", func(w *worker) {
+			for end := bpf.Now() + bpf.MonoNs(c.task.Length); bpf.Now() < end; {
+				for begin := threadCPU(); threadCPU() < begin+1e6; {
+					sink.Add(spin(2000))
+				}
+				w.timed(func() { w.sleep(5 * time.Millisecond) })
+				w.NominalNs += 5e6
+			}
+		})
+	}
+}
+
 // wanderWork moves a spinner from CPU to CPU every 2 ms, beside one spinner on each.
 func wanderWork(c *crew) {
 	cpus := c.task.N
