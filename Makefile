@@ -46,7 +46,7 @@ test: ## Run the tests; those of the kernel side and of cgroups need root and sk
 race: ## Run the tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race -short -p 1 $$($(GO) list ./... | grep -v '/bpf$$')
 
-truth: linux ## Hold the account against workloads whose answer is known (root, 8 minutes; SHORT=1: 90 s)
+truth: linux ## Hold the account against workloads whose answer is known (root, 2 minutes or more; SHORT=1: 40 s)
 	@mkdir -p build
 	$(GO) build -o build/truth ./internal/truth
 	build/truth $(if $(SHORT),--short) $(if $(ONLY),--only '$(ONLY)')
