@@ -41,10 +41,10 @@ check: linux build ## Say what this machine lacks
 test: ## Run the tests; those of the kernel side and of cgroups need root and skip without
 	$(GO) test -p 1 $(TESTFLAGS) ./...
 
-# Not bpf: its tests hold measurements against each other, which the detector
+# Not bpf, truth and bench: their tests hold measurements against each other, which the detector
 # slows unevenly; its concurrency is the agent's, whose tests are run.
 race: ## Run the tests under the race detector (needs a C compiler)
-	CGO_ENABLED=1 $(GO) test -race -short -p 1 $$($(GO) list ./... | grep -v '/bpf$$')
+	CGO_ENABLED=1 $(GO) test -race -short -p 1 $$($(GO) list ./... | grep -vE '/bpf$$|/internal/(bench|truth)')
 
 truth: linux ## Hold the account against workloads whose answer is known (root, 2 minutes or more; SHORT=1: 40 s)
 	@mkdir -p build
@@ -54,7 +54,7 @@ truth: linux ## Hold the account against workloads whose answer is known (root, 
 test-vm: ## Test on a stock ARCH kernel under lockdown; or a table of several: KERNELS="6.1 6.12 newest"
 	$(GO) run ./internal/vmtest $(if $(KERNELS),matrix --kernels "$(KERNELS)",gate --timeout 10m) --arch $(ARCH) $(VMFLAGS)
 
-bench-account: linux ## Measure the account's cost and the truth of its intervals (root, about 30 minutes)
+bench-account: linux ## Measure the account's cost and the truth of its intervals (root, about 40 minutes)
 	$(GO) run ./internal/bench account $(BENCHFLAGS)
 
 lint: ## gofmt, go vet and staticcheck
