@@ -193,7 +193,7 @@ func TestDistance(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
 		want int
-	}{{"rates", "rates", 0}, {"raets", "rates", 1}, {"", "abc", 3}, {"kitten", "sitting", 3}, {"load", "laod", 1}} {
+	}{{"rates", "rates", 0}, {"raets", "rates", 1}, {"", "abc", 3}, {"kitten", "mittens", 2}, {"load", "laod", 1}} {
 		if got := distance(c.a, c.b); got != c.want {
 			t.Errorf("%s, %s: %d, want %d", c.a, c.b, got, c.want)
 		}

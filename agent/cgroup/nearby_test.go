@@ -46,7 +46,7 @@ func TestDistance(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
 		want int
-	}{{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"web", "wbe", 2}, {"kitten", "sitting", 3}, {"same", "same", 0}} {
+	}{{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"web", "wbe", 2}, {"kitten", "mittens", 2}, {"same", "same", 0}} {
 		if got := distance(c.a, c.b); got != c.want {
 			t.Errorf("%q to %q: %d, want %d", c.a, c.b, got, c.want)
 		}
