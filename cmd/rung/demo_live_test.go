@@ -196,6 +196,7 @@ func TestLiveDemo(t *testing.T) {
 }
 
 func TestLiveDemoArmDies(t *testing.T) {
+	long(t)
 	// Three steps: on a busy machine the arm may not be back for the second.
 	d := startDemo(t, "grpc-unary", "--rates", "300")
 	d.until("step 1 of 3")
@@ -217,6 +218,7 @@ func TestLiveDemoArmDies(t *testing.T) {
 }
 
 func TestLiveDemoStopsOnVoid(t *testing.T) {
+	long(t)
 	d := startDemo(t, "grpc-unary,grpc-stream", "--on-void", "stop")
 	d.until("step 1 of 2")
 	d.kill("arm")
@@ -226,6 +228,7 @@ func TestLiveDemoStopsOnVoid(t *testing.T) {
 }
 
 func TestLiveDemoAgentDies(t *testing.T) {
+	long(t)
 	d := startDemo(t, "grpc-unary")
 	d.until("step 1 of 2")
 	d.kill("agent")
@@ -241,6 +244,7 @@ func TestLiveDemoAgentDies(t *testing.T) {
 }
 
 func TestLiveDemoInterrupted(t *testing.T) {
+	long(t)
 	d := startDemo(t, "grpc-unary")
 	d.until("step 1 of 2")
 	if err := d.cmd.Process.Signal(os.Interrupt); err != nil {
@@ -258,6 +262,7 @@ func TestLiveDemoInterrupted(t *testing.T) {
 // TestLiveDemoKilled: what a demo leaves that had no time to clean up is taken
 // away by the next one.
 func TestLiveDemoKilled(t *testing.T) {
+	long(t)
 	d := startDemo(t, "grpc-unary")
 	d.until("step 1 of 2")
 	if err := d.cmd.Process.Kill(); err != nil {

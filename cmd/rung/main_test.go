@@ -78,3 +78,11 @@ func TestExitCodeOfErrors(t *testing.T) {
 		}
 	}
 }
+
+// long is for tests that take many seconds over processes of their own, whose
+// races the detector does not see; what runs in this one has shorter tests.
+func long(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: run without -short")
+	}
+}

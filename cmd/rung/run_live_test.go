@@ -604,11 +604,3 @@ func TestListeners(t *testing.T) {
 		}
 	}
 }
-
-// long is for tests that measure for many seconds what their fakes show as well:
-// the race detector has those.
-func long(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long: run without -short")
-	}
-}
