@@ -28,6 +28,7 @@ func buildBrief(t *testing.T) string {
 // deleted, when its window is drained: as the command itself, and as a child that
 // the window's opening edge did not see.
 func TestProfileBriefCommand(t *testing.T) {
+	long(t) // and the detector makes our looks ten times as dear, so that they are rarer
 	for _, c := range []struct {
 		name    string
 		command func(program string) []string
