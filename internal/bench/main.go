@@ -2,8 +2,8 @@
 
 // Command bench measures what Rung's account costs and how true its estimates
 // are, on this host, against goals. It answers "what does it cost, and may its
-// intervals be believed"; whether times are put into the right state is package
-// truth's question.
+// intervals be believed", and repeats the figures of package truth: whether times
+// are put into the right state.
 //
 //	bench account [--only REGEXP] [--quick] [--output DIR]
 //
@@ -26,9 +26,12 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/rungprof/rung/internal/truth/suite"
 )
 
 func main() {
+	suite.Workload()
 	if task := os.Getenv(workloadEnv); task != "" {
 		runWorkload(strings.Fields(task))
 		return
@@ -50,6 +53,7 @@ type group struct {
 // it had, and one that says why the rest is missing.
 var groups = []group{
 	{"machine", "what the figures were taken on", (*bench).machine},
+	{"states", "state times against workloads whose answer is known", (*bench).states},
 	{"charged", "time charged to threads against the cgroup's own counter", (*bench).charged},
 	{"shares", "95 % intervals of stack shares, resampled from recorded populations", (*bench).resampledShares},
 	{"live", "95 % intervals of stack shares, live", (*bench).liveShares},
