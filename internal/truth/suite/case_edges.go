@@ -146,10 +146,13 @@ func edgesInASleep(a *attempt) error {
 		if to > from {
 			truth = float64(to - from)
 		}
-		// Around the sleep it runs, or wants to, in this window: on the wall clock,
-		// which a machine that is itself stopped does not charge.
+		// Around the sleep it runs, or wants to, or waits for the runtime, in this
+		// window: on the wall clock, which a machine that is itself stopped does not
+		// charge.
+		atGate, _ := blockedIn(th, gateReason)
+		around := float64(th.OnCPUWallNs+th.RunQueueNs+th.BlockedNs()) - ns - atGate
 		s := slack(clockPart, truth, 1)
-		cut = append(cut, gap{who, truth, ns, s + float64(th.OnCPUWallNs+th.RunQueueNs), s, 1})
+		cut = append(cut, gap{who, truth, ns, s + around, s, 1})
 	}
 	a.add(worst("windows within the sleep", "window", exact, "blocked for exactly their length"),
 		exactly("windows with an event", "windows", 0, events, ""),
