@@ -145,7 +145,7 @@ func matrixRow(ctx context.Context, m *machineFlags, lockdown, tests string, sys
 	}
 	stages := []stage{refusalStage()}
 	if supported {
-		stages = []stage{lockdownStage(lockdown), checkStage(), testStage("./bpf", tests)}
+		stages = []stage{lockdownStage(lockdown), checkStage(), testStage("./bpf", tests, "")}
 	}
 	if err := shop.buildStages(ctx, stages); err != nil {
 		return row, err
