@@ -106,7 +106,9 @@ func TestLive(t *testing.T) {
 	group, pids := liveGroup(t, "while :; do :; done", "while :; do :; done", "while :; do sleep 0.01; done")
 	r := liveAgent(t, Target{Name: "live", Cgroup: group}, Target{Name: "self", Pid: uint32(os.Getpid())})
 
-	started, err := r.client.StartStep(r.context(), &rungv1.StartStepRequest{Run: "live", Step: "1", Targets: []string{"live"}})
+	// Well ahead: an emulated machine takes its time to arm an edge.
+	started, err := r.client.StartStep(r.context(), &rungv1.StartStepRequest{
+		Run: "live", Step: "1", Targets: []string{"live"}, AtMonoNs: uint64(now()) + uint64(500*time.Millisecond), BootId: r.boot})
 	if err != nil {
 		t.Fatal(err)
 	}
