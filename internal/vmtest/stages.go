@@ -35,8 +35,8 @@ var (
 // kernelTests are the packages whose tests need a kernel, and which of their
 // tests those are. Left out is what any one kernel shows as well as another, and
 // would take minutes emulated: full tables, refusals, two at once. Stopped threads
-// are the matrix's: on 6.12 one that was stopped before its target was added is
-// taken for a runnable one.
+// are the matrix's: in this guest one that was stopped before its target was added
+// is taken for a runnable one, and it is not known why.
 var kernelTests = []struct{ pkg, run, skip string }{
 	{"./bpf", ".", "Full|Killed|TwoProfilers|BadInput|Leaves|Stopped"},
 	{"./agent", "^TestLive$", ""},
