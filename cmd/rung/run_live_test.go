@@ -21,15 +21,6 @@ import (
 	"github.com/rungprof/rung/rundir"
 )
 
-// liveRun is a `rung run` in a process of its own.
-type liveRun struct {
-	t      *testing.T
-	cmd    *exec.Cmd
-	stdout bytes.Buffer
-	lines  chan string // of stderr
-	seen   []string
-}
-
 // writePlan writes a plan to a directory of its own and gives its path and that of
 // its campaign.
 func writePlan(t *testing.T, text string) (plan, out string) {
@@ -42,77 +33,10 @@ func writePlan(t *testing.T, text string) (plan, out string) {
 	return plan, filepath.Join(dir, "out")
 }
 
-func startRun(t *testing.T, plan, out string, flags ...string) *liveRun {
+// startRun starts a `rung run` in a process of its own.
+func startRun(t *testing.T, plan, out string, flags ...string) *liveChild {
 	t.Helper()
-	r := &liveRun{t: t, lines: make(chan string, 10_000)}
-	r.cmd = exec.Command(os.Args[0], append([]string{"run", plan, "--out", out}, flags...)...)
-	r.cmd.Env = append(os.Environ(), asRung+"=1")
-	r.cmd.Stdout = &r.stdout
-	stderr, err := r.cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		defer close(r.lines)
-		for scan := bufio.NewScanner(stderr); scan.Scan(); {
-			r.lines <- scan.Text()
-		}
-	}()
-	t.Cleanup(func() {
-		if r.cmd.ProcessState == nil {
-			r.cmd.Process.Kill()
-			r.cmd.Wait()
-		}
-	})
-	return r
-}
-
-// until reads stderr up to a line with the text.
-func (r *liveRun) until(text string) {
-	r.t.Helper()
-	limit := time.After(60 * time.Second)
-	for {
-		select {
-		case line, ok := <-r.lines:
-			if !ok {
-				r.t.Fatalf("stderr ended without %q:\n%s", text, strings.Join(r.seen, "\n"))
-			}
-			r.seen = append(r.seen, line)
-			if strings.Contains(line, text) {
-				return
-			}
-		case <-limit:
-			r.t.Fatalf("no %q on stderr:\n%s", text, strings.Join(r.seen, "\n"))
-		}
-	}
-}
-
-// exit waits for the end, asserts the exit code, and gives stderr.
-func (r *liveRun) exit(code int) string {
-	r.t.Helper()
-	for line := range r.lines {
-		r.seen = append(r.seen, line)
-	}
-	err := r.cmd.Wait()
-	stderr := strings.Join(r.seen, "\n")
-	if got := r.cmd.ProcessState.ExitCode(); got != code {
-		r.t.Errorf("exit %d (%v), want %d; stderr:\n%s\nstdout:\n%s", got, err, code, stderr, r.stdout.String())
-	}
-	return stderr
-}
-
-// kill is kill -9.
-func (r *liveRun) kill() {
-	r.t.Helper()
-	if err := r.cmd.Process.Kill(); err != nil {
-		r.t.Fatal(err)
-	}
-	for range r.lines {
-	}
-	r.cmd.Wait()
+	return startRung(t, append([]string{"run", plan, "--out", out}, flags...)...)
 }
 
 func readRecord(t *testing.T, out string) campaign.Record {
