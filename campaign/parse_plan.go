@@ -164,7 +164,7 @@ func (d *decoder) agent(path string, n ast.Node, a *Agent) error {
 }
 
 func (d *decoder) ladder(path string, n ast.Node, s *Spec) error {
-	return d.mapping(path, n,
+	err := d.mapping(path, n,
 		key{"rates", func(path string, n ast.Node) error {
 			add := func(text string) error {
 				rates, err := parseRates(text)
@@ -186,6 +186,7 @@ func (d *decoder) ladder(path string, n ast.Node, s *Spec) error {
 				key{"max_steps", d.scalar(parseInt(2, maxSteps, &s.Knee.MaxSteps))})
 		}},
 		key{"step", d.scalar(parseDuration(100*time.Millisecond, 24*time.Hour, &s.Step))},
+		key{"iterations_per_slot", d.scalar(parseInt(1, maxIterations, &s.IterationsPerSlot))},
 		key{"settle", d.scalar(parseDuration(0, time.Hour, &s.Settle))},
 		key{"gap", d.scalar(parseDuration(0, time.Hour, &s.Gap))},
 		key{"warmup", func(path string, n ast.Node) error { return d.warmup(path, n, &s.Warmup) }},
@@ -198,6 +199,14 @@ func (d *decoder) ladder(path string, n ast.Node, s *Spec) error {
 		key{"profile_steps", d.scalar(parseChoice(&s.Profile))},
 		key{"control_steps", d.scalar(parseChoice(&s.Control))},
 	)
+	if err != nil || s.IterationsPerSlot == 0 {
+		return err
+	}
+	if at, both := d.places[join(path, "step")]; both {
+		return d.fail(at, "%s has step and iterations_per_slot, which both say when a step ends; give one", path)
+	}
+	s.Step = 0
+	return nil
 }
 
 func (d *decoder) warmup(path string, n ast.Node, w *Warmup) error {

@@ -155,11 +155,14 @@ type Load struct {
 type Spec struct {
 	RatesHz []float64 `json:"ratesHz,omitempty"`
 	Knee    *Search   `json:"knee,omitempty"`
-	Step    Duration  `json:"step"`
-	Settle  Duration  `json:"settle"`
-	Gap     Duration  `json:"gap"`
-	Warmup  Warmup    `json:"warmup"`
-	Rewarm  *Rewarm   `json:"rewarm,omitempty"`
+	// Step is a step's length. 0: it ends after IterationsPerSlot requests for
+	// each request in flight that the driver's cap allows.
+	Step              Duration `json:"step"`
+	IterationsPerSlot int      `json:"iterationsPerSlot,omitempty"`
+	Settle            Duration `json:"settle"`
+	Gap               Duration `json:"gap"`
+	Warmup            Warmup   `json:"warmup"`
+	Rewarm            *Rewarm  `json:"rewarm,omitempty"`
 	// Profile are the steps with an agent's window, Control those that are driven
 	// once more without: what differs is the profiler's overhead.
 	Profile Choice `json:"profileSteps"`

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 var armName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$`)
@@ -48,6 +49,10 @@ func (p *Plan) validate(known Known) (path string, err error) {
 	}
 	if key, err := p.Ladder.validate(); err != nil {
 		return join("ladder", key), err
+	}
+	swept := func(key string) bool { return slices.ContainsFunc(p.Sweep, func(a Axis) bool { return a.Key == key }) }
+	if swept("step") && swept("iterations_per_slot") {
+		return "sweep", fmt.Errorf("sweep has step and iterations_per_slot, which both say when a step ends; give one")
 	}
 	return p.validatePoints(known)
 }
@@ -215,8 +220,14 @@ func (e *Effective) validate() error {
 		return fmt.Errorf("rewarm.for %s is not longer than settle %s", s.Rewarm.For, s.Settle)
 	}
 	for _, hz := range append(slices.Clone(s.RatesHz), s.startHz()) {
-		if hz*float64(s.Step-s.Settle)/1e9 < 2 {
-			return fmt.Errorf("at %g/s a step of %s with settle %s has fewer than two requests", hz, s.Step, s.Settle)
+		length, requests := e.length(hz)
+		switch {
+		case length > Duration(24*time.Hour):
+			return fmt.Errorf("at %g/s a step of %d requests takes longer than 24h", hz, requests)
+		case hz*float64(length-s.Settle)/1e9 < 2 && requests > 0:
+			return fmt.Errorf("at %g/s a step of %d requests, %d for each of %d slots, has fewer than two after settle %s", hz, requests, s.IterationsPerSlot, e.Slots, s.Settle)
+		case hz*float64(length-s.Settle)/1e9 < 2:
+			return fmt.Errorf("at %g/s a step of %s with settle %s has fewer than two requests", hz, length, s.Settle)
 		}
 	}
 	return nil

@@ -89,6 +89,9 @@ type Config struct {
 
 	OnVoid OnVoid
 	Steps  []Step
+	// IterationsPerSlot bounds the steps whose Duration is 0 by count: each ends
+	// after so many requests for every one of the MaxInFlight slots.
+	IterationsPerSlot int
 	Agent  *AgentConfig // nil drives without an agent
 }
 
@@ -138,6 +141,7 @@ func (c *Config) fill() {
 	c.Lead = or(c.Lead, DefaultLead)
 	c.ConnectTimeout = or(c.ConnectTimeout, DefaultConnectTimeout)
 	c.OnVoid = or(c.OnVoid, OnVoidContinue)
+	c.countSteps()
 }
 
 func or[T comparable](v, def T) T {
@@ -174,6 +178,9 @@ func (c *Config) Validate() error {
 	}
 	if c.OnVoid != OnVoidContinue && c.OnVoid != OnVoidStop {
 		return bad("on-void", strconv.Quote(string(c.OnVoid)), "%s or %s", OnVoidContinue, OnVoidStop)
+	}
+	if c.IterationsPerSlot < 0 || c.IterationsPerSlot > 1e6 {
+		return bad("iterations-per-slot", c.IterationsPerSlot, "0 (none) to 1000000")
 	}
 	for _, s := range c.Steps {
 		if err := c.validateStep(s); err != nil {
@@ -238,6 +245,9 @@ func (c *Config) validateStep(s Step) error {
 	}
 	if !(s.OfferedHz > 0 && s.OfferedHz <= maxRateHz) {
 		return bad(rate, s.OfferedHz, "above 0 to %g requests per second", maxRateHz)
+	}
+	if s.Duration == 0 && c.IterationsPerSlot > 0 {
+		return bad("iterations-per-slot", c.IterationsPerSlot, "a count that ends within 24h and %d requests: %d slots at %g requests per second", maxCounted, c.MaxInFlight, s.OfferedHz)
 	}
 	if s.Duration <= 0 || s.Duration > 24*time.Hour {
 		return bad(length, s.Duration, "above 0 to 24h")

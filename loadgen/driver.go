@@ -152,6 +152,9 @@ func (d *driver) ladder(ctx context.Context, sum *Summary) error {
 		}
 		if i == len(steps)-1 && out.void() == "" && d.hooks.More != nil {
 			next := Step{Index: s.Index + 1, OfferedHz: d.hooks.More(out), Duration: s.Duration}
+			if d.cfg.IterationsPerSlot > 0 {
+				next = d.cfg.counted(next)
+			}
 			if d.cfg.validateStep(next) == nil {
 				steps = append(steps, next)
 			}

@@ -69,6 +69,9 @@ sound; 1 a step is void, or the run did not end; 2 wrong flags.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.args = os.Args[1:]
+			if o.config.IterationsPerSlot > 0 && !cmd.Flags().Changed("duration") {
+				o.duration = 0
+			}
 			return runLoad(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -85,6 +88,7 @@ sound; 1 a step is void, or the run did not end; 2 wrong flags.`,
 	f.StringVar(&c.Run, "run", "", "id of the run (default from arm and time)")
 	f.StringSliceVar(&o.rates, "rates", nil, "offered rates of the steps, requests per second, above 0 to 1e7, in their order")
 	f.DurationVar(&o.duration, "duration", 10*time.Second, "length of a step's schedule, above --settle to 24h")
+	f.IntVar(&c.IterationsPerSlot, "iterations-per-slot", 0, "end a step after so many requests for each of the --max-in-flight slots, 1 to 1000000, instead of after --duration")
 	f.DurationVar(&c.Settle, "settle", loadgen.DefaultSettle, "head of each step left out of its window, 0 to 1h")
 	f.DurationVar(&c.Gap, "gap", loadgen.DefaultGap, "pause after each step, 0 to 1h")
 	f.Float64Var(&o.warmupRate, "warmup-rate", 0, "offered rate of the warm-up step (default the first of --rates)")
@@ -125,6 +129,9 @@ func runLoad(ctx context.Context, o loadOptions, stdout, stderr io.Writer) error
 	}
 	if err == nil && o.extend != 0 && !(o.extend > 1 && o.extend <= 10) {
 		err = fmt.Errorf("--extend %g: want above 1 to 10, or 0", o.extend)
+	}
+	if err == nil && o.config.IterationsPerSlot > 0 && o.duration > 0 {
+		err = errors.New("--iterations-per-slot and --duration both say when a step ends; give one")
 	}
 	if err == nil && o.calibrate == 0 && len(c.Steps) == 0 {
 		err = errors.New("neither --rates nor --calibrate is given: name the offered rates, as in --rates 100,200,300")

@@ -57,7 +57,11 @@ func (a *liveArm) drive(ctx context.Context, step campaign.Step, run, dir string
 		return driven{}, err
 	}
 	l := a.ladder.Setting.Load
-	limit := time.Duration(step.Duration+l.Drain+l.Timeout+l.ConnectTimeout) + time.Minute
+	length := step.Duration
+	if step.Requests > 0 && l.Poisson {
+		length *= 2 // only the expected one
+	}
+	limit := time.Duration(length+l.Drain+l.Timeout+l.ConnectTimeout) + time.Minute
 	watchdog := time.NewTimer(limit)
 	defer watchdog.Stop()
 	out := driven{}
@@ -125,10 +129,14 @@ func (e *errorLines) has(part string) bool { return strings.Contains(e.text(), p
 func (a *liveArm) loadArgs(step campaign.Step, run, dir, agent, target string) []string {
 	l, spec := a.ladder.Setting.Load, a.ladder.Setting.Spec
 	args := []string{"load", "--protocol", l.Protocol, "--address", a.address, "--arm", a.ladder.ArmName, "--run", run, "--out", dir,
-		"--rates", strconv.FormatFloat(step.OfferedHz, 'f', -1, 64), "--duration", step.Duration.String(),
-		"--settle", spec.Settle.String(), "--gap", "0s", "--connections", strconv.Itoa(l.Connections),
+		"--rates", strconv.FormatFloat(step.OfferedHz, 'f', -1, 64), "--settle", spec.Settle.String(), "--gap", "0s", "--connections", strconv.Itoa(l.Connections),
 		"--timeout", l.Timeout.String(), "--drain", l.Drain.String(), "--connect-timeout", l.ConnectTimeout.String(),
 		"--seed", strconv.FormatUint(step.Seed, 10), "--first-index", strconv.Itoa(step.Index)}
+	if step.Requests > 0 {
+		args = append(args, "--iterations-per-slot", strconv.Itoa(spec.IterationsPerSlot))
+	} else {
+		args = append(args, "--duration", step.Duration.String())
+	}
 	given := func(flag, value string) {
 		if value != "" && value != "0" && value != "0s" {
 			args = append(args, flag, value)

@@ -383,7 +383,7 @@ arms:
     ready: {log: 'RUNG-ARM ready (\S+)'}
     stop: {signal: INT, grace: 5s}
 load: {protocol: rest-h1, path: /echo}
-ladder: {rates: [100], step: 300ms, settle: 50ms, gap: 0s}
+ladder: {rates: [100], iterations_per_slot: 30, settle: 50ms, gap: 0s}
 `, script, os.Args[0]))
 	startRun(t, plan, out).exit(exitOK)
 	record := readRecord(t, out)
@@ -396,6 +396,9 @@ ladder: {rates: [100], step: 300ms, settle: 50ms, gap: 0s}
 	}
 	if !strings.HasPrefix(state.Arm.Container, "id-of-"+record.Sessions[0].Cgroup+"-001 ") || state.CPU == nil || state.CPU.UsageNs <= 0 {
 		t.Errorf("step: %+v, %s", state, state.CPUAbsent)
+	}
+	if state.Step.Requests != 30 {
+		t.Errorf("30 requests for the one slot: %+v", state.Step)
 	}
 	calls, err := os.ReadFile(filepath.Join(dir, "calls"))
 	if err != nil || !strings.Contains(string(calls), "kill --signal SIGINT "+record.Sessions[0].Cgroup+"-001") || !strings.Contains(string(calls), "rm --force") {

@@ -350,7 +350,7 @@ func runOf(id string, l campaign.Ladder, address string, started time.Time, host
 	load, spec := l.Setting.Load, l.Setting.Spec
 	plan := rundir.Plan{
 		Address: address, Body: cmp.Or(load.BodyFile, load.Body), RatesHz: spec.RatesHz,
-		Duration: rundir.Duration(spec.Step), Settle: rundir.Duration(spec.Settle), Gap: rundir.Duration(spec.Gap),
+		Duration: rundir.Duration(spec.Step), IterationsPerSlot: spec.IterationsPerSlot, Settle: rundir.Duration(spec.Settle), Gap: rundir.Duration(spec.Gap),
 		Timeout: rundir.Duration(load.Timeout), Drain: rundir.Duration(load.Drain),
 		Connections: load.Connections, Streams: load.Streams, MaxInFlight: load.InFlight,
 	}
