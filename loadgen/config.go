@@ -92,7 +92,7 @@ type Config struct {
 	// IterationsPerSlot bounds the steps whose Duration is 0 by count: each ends
 	// after so many requests for every one of the MaxInFlight slots.
 	IterationsPerSlot int
-	Agent  *AgentConfig // nil drives without an agent
+	Agent             *AgentConfig // nil drives without an agent
 }
 
 // Defaults of the fields that have one.

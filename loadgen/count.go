@@ -39,7 +39,7 @@ func (c *Config) countSteps() {
 func (c *Config) counted(s Step) Step {
 	n := c.IterationsPerSlot * c.MaxInFlight
 	seconds := float64(n) / s.OfferedHz
-	if !(s.OfferedHz > 0) || n <= 0 || n > maxCounted || seconds > (24 * time.Hour).Seconds() {
+	if !(s.OfferedHz > 0) || n <= 0 || n > maxCounted || seconds > (24*time.Hour).Seconds() {
 		return s
 	}
 	s.Duration = c.schedule(s).Count(n)

@@ -44,7 +44,10 @@ func TestCountedSteps(t *testing.T) {
 		"iterations-per-slot 1000000: want a count that ends within 24h": func(c *Config) {
 			c.IterationsPerSlot, c.Steps = 1_000_000, []Step{{Index: 1, OfferedHz: 1}}
 		},
-		"duration": func(c *Config) { c.IterationsPerSlot, c.Steps = 1, []Step{{Index: 1, OfferedHz: 100}}; c.Settle = time.Second },
+		"duration": func(c *Config) {
+			c.IterationsPerSlot, c.Steps = 1, []Step{{Index: 1, OfferedHz: 100}}
+			c.Settle = time.Second
+		},
 	} {
 		bad := c
 		change(&bad)
