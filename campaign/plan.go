@@ -180,7 +180,7 @@ type Search struct {
 }
 
 // Warmup comes before a ladder's first step: for a fixed time, or probe by probe
-// until cost per request is flat.
+// until cost per request is flat, and the JIT share of a JVM.
 type Warmup struct {
 	Fixed Duration `json:"fixed,omitempty"`
 	// RateHz is offered meanwhile; 0 is the ladder's first rate.
@@ -192,6 +192,9 @@ type Warmup struct {
 	Within   float64  `json:"within,omitempty"`
 	Over     int      `json:"over,omitempty"`
 	Max      int      `json:"max,omitempty"`
+	// JITWithin: of a JVM with an agent, the share of CPU that its compiler
+	// threads take must lie so near its mean as well, in parts of the arm's CPU.
+	JITWithin float64 `json:"jitWithin,omitempty"`
 }
 
 // Rewarm drives a step's rate for a while, unmeasured, before a step whose rate

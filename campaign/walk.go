@@ -188,47 +188,7 @@ func (w *walk) warm(u Warmup, hz float64) bool {
 		_, ok := w.unmeasured(KindWarmup, hz, u.Fixed)
 		return ok
 	}
-	var costs []float64
-	for range u.Max {
-		d, ok := w.unmeasured(KindProbe, hz, u.Probe)
-		if !ok {
-			return false
-		}
-		if c := d.Row.CPUMsPerRequest; c != nil && !d.void() {
-			costs = append(costs, *c)
-		} else {
-			costs = nil // what follows is not next to what was before
-		}
-		if spread, ok := lastSpread(costs, u.Over); ok && spread <= u.Within {
-			return true
-		}
-	}
-	if spread, ok := lastSpread(costs, u.Over); ok {
-		w.note("warm-up: cost per request was not flat after %d probes: the last %d lie up to %.1f %% off their mean, want %.1f %%",
-			u.Max, u.Over, 100*spread, 100*u.Within)
-	} else {
-		w.note("warm-up: no cost per request was measured in %d probes, so flatness is not known", u.Max)
-	}
-	return true
-}
-
-// lastSpread is how far the last n values lie off their mean, in parts of it.
-func lastSpread(values []float64, n int) (float64, bool) {
-	if len(values) < n {
-		return 0, false
-	}
-	last := values[len(values)-n:]
-	mean, spread := 0.0, 0.0
-	for _, v := range last {
-		mean += v / float64(n)
-	}
-	if mean <= 0 {
-		return 0, false
-	}
-	for _, v := range last {
-		spread = max(spread, math.Abs(v-mean)/mean)
-	}
-	return spread, true
+	return w.adaptive(u, hz)
 }
 
 func (w *walk) note(format string, args ...any) {

@@ -51,6 +51,10 @@ type Arm struct {
 	Steps []Step `json:"steps"`
 	// Reading is what the steps say together: knee, plateau, fit.
 	Reading ladder.Reading `json:"reading"`
+	// Overheads is what profiling cost this arm, by steps that have a control
+	// without; Overhead the median share, nil without a pair.
+	Overheads []ladder.Overhead `json:"overheads,omitempty"`
+	Overhead  *float64          `json:"overhead,omitempty"`
 	// Warnings concern the run as a whole, or say on which steps they hold.
 	Warnings []string `json:"warnings,omitempty"`
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/rungprof/rung/campaign"
+	"github.com/rungprof/rung/ladder"
 	"github.com/rungprof/rung/rundir"
 )
 
@@ -464,6 +465,16 @@ ladder: {rates: [150, 200], step: 1s, settle: 200ms, gap: 0s, warmup: 300ms, pro
 	}
 	if steps[2].Record.GetCounters().GetQuotaCpus() != 0.5 {
 		t.Errorf("quota: %v", steps[2].Record.GetCounters().GetQuotaCpus())
+	}
+	// The control's CPU, from cpu.stat as the campaign read it, is in the report.
+	arm := analysed(t, out).Arms[0]
+	if len(arm.Overheads) != 1 || arm.Overheads[0].Control != "03-200" || arm.Overheads[0].WithoutMs <= 0 || arm.Overhead == nil {
+		t.Errorf("overheads: %+v", arm.Overheads)
+	}
+	for i, s := range arm.Steps {
+		if s.CPUMsPerRequest == nil || s.Has(ladder.FlagControl) != (i == 3) {
+			t.Errorf("%s: CPU %v, flags %v, absent %v", s.Name, s.CPUMsPerRequest, s.Flags, s.Absent)
+		}
 	}
 	nothingIsLeft(t, out)
 }
