@@ -217,13 +217,15 @@ func (d *decoder) warmup(path string, n ast.Node, w *Warmup) error {
 		key{"for", d.scalar(parseDuration(0, 24*time.Hour, &w.Fixed))},
 		key{"rate", d.scalar(parseFloat(0.1, maxRateHz, "requests per second", &w.RateHz))},
 		key{"adaptive", func(path string, n ast.Node) error {
-			w.Adaptive, w.Probe, w.Within, w.Over, w.Max, w.JITWithin = true, Duration(5*time.Second), 0.05, 3, 20, 0.02
+			w.Adaptive, w.Probe, w.Within, w.Over, w.Max = true, Duration(5*time.Second), 0.05, 3, 20
+			w.JITWithin, w.JITBelow = 0.02, 0.1
 			return d.mapping(path, n,
 				key{"probe", d.scalar(parseDuration(100*time.Millisecond, time.Hour, &w.Probe))},
 				key{"within", d.scalar(parseShare(0.001, 1, &w.Within))},
 				key{"over", d.scalar(parseInt(2, 20, &w.Over))},
 				key{"max", d.scalar(parseInt(2, 100, &w.Max))},
-				key{"jit_within", d.scalar(parseShare(0.001, 1, &w.JITWithin))})
+				key{"jit_within", d.scalar(parseShare(0.001, 1, &w.JITWithin))},
+				key{"jit_below", d.scalar(parseShare(0.001, 1, &w.JITBelow))})
 		}},
 	)
 }

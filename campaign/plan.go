@@ -193,8 +193,10 @@ type Warmup struct {
 	Over     int      `json:"over,omitempty"`
 	Max      int      `json:"max,omitempty"`
 	// JITWithin: of a JVM with an agent, the share of CPU that its compiler
-	// threads take must lie so near its mean as well, in parts of the arm's CPU.
+	// threads take must lie so near its mean as well, in parts of the arm's CPU;
+	// and its mean below JITBelow, since compilers with a backlog are flat too.
 	JITWithin float64 `json:"jitWithin,omitempty"`
+	JITBelow  float64 `json:"jitBelow,omitempty"`
 }
 
 // Rewarm drives a step's rate for a while, unmeasured, before a step whose rate

@@ -8,7 +8,7 @@ import "math"
 //
 // Warm is when cost per request is flat. A JVM's cost can be flat while its
 // compilers work evenly, and then fall: so of a JVM the JIT share has to be flat
-// too. Whether the arm is one, the agent's record of the first probe tells; the
+// too, and low. Whether the arm is one, the agent's record of the first probe tells; the
 // probes of other arms go without the agent, which has its price.
 func (w *walk) adaptive(u Warmup, hz float64) bool {
 	profile := !w.ladder.Setting.Spec.Profile.None()
@@ -32,7 +32,7 @@ func (w *walk) adaptive(u Warmup, hz float64) bool {
 		if share != nil {
 			shares = append(shares, *share)
 		}
-		if flat(costs, u.Over, u.Within) && (!jvm || near(shares, u.Over, u.JITWithin)) {
+		if flat(costs, u.Over, u.Within) && (!jvm || near(shares, u.Over, u.JITWithin) && meanOfLast(shares, u.Over) <= u.JITBelow) {
 			return true
 		}
 	}
@@ -51,9 +51,14 @@ func (w *walk) notWarm(u Warmup, costs, shares []float64, jvm bool) {
 		w.note("warm-up: cost per request was not flat after %d probes: the last %d lie up to %.1f %% off their mean, want %.1f %%",
 			u.Max, u.Over, 100*spread/mean, 100*u.Within)
 	}
-	if spread, ok := lastSpread(shares, u.Over); ok && jvm && spread > u.JITWithin {
+	spread, ok = lastSpread(shares, u.Over)
+	switch mean := meanOfLast(shares, u.Over); {
+	case !ok || !jvm:
+	case mean > u.JITBelow:
+		w.note("warm-up: after %d probes the JIT still took %.1f %% of the arm's CPU, the mean of the last %d, want %.1f %%", u.Max, 100*mean, u.Over, 100*u.JITBelow)
+	case spread > u.JITWithin:
 		w.note("warm-up: the JIT share was not flat after %d probes: the last %d lie up to %.1f %% of the arm's CPU off their mean of %.1f %%, want %.1f %%",
-			u.Max, u.Over, 100*spread, 100*meanOfLast(shares, u.Over), 100*u.JITWithin)
+			u.Max, u.Over, 100*spread, 100*mean, 100*u.JITWithin)
 	}
 }
 
