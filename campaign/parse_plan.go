@@ -99,6 +99,17 @@ func (d *decoder) arm(path string, n ast.Node, a *Arm, known Known) error {
 		}},
 		key{"agent", d.scalar(parseText(&a.Agent))},
 		key{"target", d.scalar(parseText(&a.Target))},
+		key{"also", func(path string, n ast.Node) error {
+			return d.list(path, n, "targets beside the arm, each with a name", func(path string, n ast.Node) error {
+				var o Also
+				err := d.mapping(path, n,
+					key{"name", d.scalar(parseText(&o.Name))},
+					key{"agent", d.scalar(parseText(&o.Agent))},
+					key{"target", d.scalar(parseText(&o.Target))})
+				a.Also = append(a.Also, o)
+				return err
+			})
+		}},
 	)
 }
 

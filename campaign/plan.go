@@ -81,6 +81,18 @@ type Arm struct {
 	// Target is cgroup or pid for the embedded agent ("cgroup:/path" or "pid:N"
 	// for an arm that runs already), the target's name for an agent at an address.
 	Target string `json:"target,omitempty"`
+	// Also are further targets that are measured in the windows of its steps.
+	Also []Also `json:"also,omitempty"`
+}
+
+// Also is a target beside an arm: a downstream, a sidecar, a part of it on
+// another host.
+type Also struct {
+	Name string `json:"name"`
+	// Agent is the address of the agent that has it, empty for the arm's own.
+	Agent string `json:"agent,omitempty"`
+	// Target is its name there; of the embedded agent "cgroup:/path" or "pid:N".
+	Target string `json:"target"`
 }
 
 // Container is run by an engine's command line: ENGINE run ARGS.

@@ -138,6 +138,10 @@ func (a Arm) substitute(variable, value string) Arm {
 	}
 	a.Command, a.Address, a.Workdir = all(a.Command), in(a.Address), in(a.Workdir)
 	a.Ready.HTTP, a.Ready.Log = in(a.Ready.HTTP), in(a.Ready.Log)
+	a.Also = slices.Clone(a.Also)
+	for i := range a.Also {
+		a.Also[i].Agent, a.Also[i].Target = in(a.Also[i].Agent), in(a.Also[i].Target)
+	}
 	if a.Container != nil {
 		a.Container = &Container{Engine: a.Container.Engine, Args: all(a.Container.Args)}
 	}

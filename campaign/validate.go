@@ -121,6 +121,28 @@ func (p *Plan) validateTarget(a *Arm, running bool) (key string, err error) {
 	case a.Target != "cgroup" && a.Target != "pid":
 		return "target", fmt.Errorf("target %q: want cgroup or pid; which one, the campaign knows since it starts the arm", a.Target)
 	}
+	return p.validateAlso(a, embedded)
+}
+
+func (p *Plan) validateAlso(a *Arm, embedded bool) (key string, err error) {
+	for i := range a.Also {
+		o, at := &a.Also[i], fmt.Sprintf("also[%d]", i)
+		kind, _, _ := strings.Cut(o.Target, ":")
+		switch {
+		case !armName.MatchString(o.Name):
+			return at, fmt.Errorf("name %q: want 1 to 40 letters, digits, and . _ -, beginning with a letter or digit", o.Name)
+		case o.Name == a.Name || slices.ContainsFunc(a.Also[:i], func(b Also) bool { return b.Name == o.Name }):
+			return at, fmt.Errorf("two targets of the name %s", o.Name)
+		case p.AgentOf(*a).Mode == AgentNone:
+			return at, fmt.Errorf("%s: the arm has no agent of its own, beside which another target could be measured", o.Name)
+		case o.Agent == "" && embedded && kind != "cgroup" && kind != "pid":
+			return at, fmt.Errorf("%s: the embedded agent needs its target, as in cgroup:/system.slice/x.service or pid:4711", o.Name)
+		case o.Agent != "" && !strings.HasPrefix(o.Agent, "unix://") && !strings.Contains(o.Agent, ":"):
+			return at, fmt.Errorf("%s: agent %q: want unix:///PATH or HOST:PORT", o.Name, o.Agent)
+		case o.Target == "":
+			o.Target = o.Name
+		}
+	}
 	return "", nil
 }
 

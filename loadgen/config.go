@@ -93,6 +93,9 @@ type Config struct {
 	// after so many requests for every one of the MaxInFlight slots.
 	IterationsPerSlot int
 	Agent             *AgentConfig // nil drives without an agent
+	// Also are further agents beside Agent, of other hosts: their windows have the
+	// same edges.
+	Also []AgentConfig
 }
 
 // Defaults of the fields that have one.
@@ -187,10 +190,7 @@ func (c *Config) Validate() error {
 			return err
 		}
 	}
-	if c.Agent != nil {
-		return c.Agent.validate()
-	}
-	return nil
+	return c.validateAgents()
 }
 
 // validateClient checks what a calibration needs too.

@@ -76,10 +76,25 @@ type Step struct {
 	Cost    *Cost                `json:"cost,omitempty"`
 	Checks  []attribution.Check  `json:"checks,omitempty"`
 	Losses  []Loss               `json:"losses,omitempty"`
+	// Others are further targets, measured in the same window.
+	Others []Other `json:"others,omitempty"`
 	// InFlightAtStart and InFlightAtEnd are requests in flight at the window's edges.
 	InFlightAtStart uint64   `json:"inFlightAtStart"`
 	InFlightAtEnd   uint64   `json:"inFlightAtEnd"`
 	Warnings        []string `json:"warnings,omitempty"`
+}
+
+// Other is a target beside the arm: a downstream, a sidecar, a part of it on
+// another host.
+type Other struct {
+	Name string `json:"name"`
+	// Cores is its usage ÷ window, CPUMsPerRequest that ÷ the arm's requests; nil
+	// where its usage was not read.
+	Cores           *float64             `json:"cores,omitempty"`
+	CPUMsPerRequest *float64             `json:"cpuMsPerRequest,omitempty"`
+	Account         *attribution.Account `json:"account,omitempty"`
+	Profile         string               `json:"profile,omitempty"`
+	Warnings        []string             `json:"warnings,omitempty"`
 }
 
 // Loss counts what did not reach the account or the profile whole.

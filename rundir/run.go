@@ -51,6 +51,8 @@ type Plan struct {
 	// Agent is the agent's address, empty for a ladder without one.
 	Agent       string `json:"agent,omitempty"`
 	AgentTarget string `json:"agentTarget,omitempty"`
+	// Also are further targets that were measured beside it, ADDRESS=TARGET.
+	Also []string `json:"also,omitempty"`
 	// SampleRateHz is the sampling rate asked of the agent, 0 if not known.
 	SampleRateHz int `json:"sampleRateHz,omitempty"`
 }

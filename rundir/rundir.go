@@ -5,6 +5,7 @@
 //	DIR/steps/NN-OFFERED/profile.pb.gz
 //	DIR/steps/NN-OFFERED/client.json  ClientStep: what the client offered and got
 //	DIR/steps/NN-OFFERED/client.hlog  HDR log of response and service time
+//	DIR/steps/NN-OFFERED/others/NAME  record.json and profile.pb.gz of a further target
 //
 // A run directory is written once: nothing in it is ever replaced. A step
 // appears whole or not at all, because it is built under a temporary name and
@@ -32,6 +33,7 @@ const (
 	ProfileFile = "profile.pb.gz"
 	ClientFile  = "client.json"
 	HlogFile    = "client.hlog"
+	OthersDir   = "others"
 
 	tempPrefix = ".tmp-"
 )

@@ -36,6 +36,9 @@ func analyseStep(d *rundir.Dir, s rundir.Step, opts analyseOptions) (report.Step
 			return report.Step{}, err
 		}
 	}
+	if out.Others, err = analyseOthers(d, s, opts); err != nil {
+		return report.Step{}, err
+	}
 	if state != nil && s.Record == nil && s.Client.Void == "" {
 		explainCampaign(&out, state)
 	}

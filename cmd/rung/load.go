@@ -33,6 +33,7 @@ type loadOptions struct {
 	warmup      time.Duration
 	agent       string
 	agentTarget string
+	also        []string
 	out         string
 	calibrate   time.Duration
 	json        bool
@@ -105,6 +106,7 @@ sound; 1 a step is void, or the run did not end; 2 wrong flags.`,
 	f.Uint64Var(&c.Seed, "seed", 1, "seed of the Poisson arrivals; step i uses seed + i")
 	f.StringVar(&o.agent, "agent", "", "agent to measure with: unix:///PATH or HOST:PORT")
 	f.StringVar(&o.agentTarget, "agent-target", "", "`NAME` of the agent's target (default that of --arm)")
+	f.StringArrayVar(&o.also, "also", nil, "another target to measure in the same windows, as `ADDRESS=TARGET`; of --agent itself or of an agent on another host; may be repeated")
 	f.StringVar(&o.out, "out", "", "`DIR` to write the run to; it must not exist, or be empty")
 	f.Float64Var(&o.extend, "extend", 0, "if the last step keeps up, one more at this multiple of its rate, above 1 to 10; 0 adds none")
 	f.StringVar(&o.onVoid, "on-void", string(loadgen.OnVoidContinue), "after a void step: continue with the next, or stop")
@@ -192,7 +194,37 @@ func (o *loadOptions) effective() (loadgen.Config, error) {
 		}
 		c.Agent = &loadgen.AgentConfig{Address: o.agent, Targets: []string{target}}
 	}
+	if err := o.alsoMeasure(&c); err != nil {
+		return c, err
+	}
 	return c, nil
+}
+
+// alsoMeasure adds the further targets, each to its agent.
+func (o *loadOptions) alsoMeasure(c *loadgen.Config) error {
+	for _, text := range o.also {
+		address, target, ok := cutLast(text, "=")
+		switch {
+		case !ok || address == "" || target == "":
+			return fmt.Errorf("--also %q: want ADDRESS=TARGET, as in node-2:7000=db", text)
+		case c.Agent == nil:
+			return fmt.Errorf("--also %q: it goes with --agent, the arm's own", text)
+		}
+		agent := c.Agent
+		if address != agent.Address {
+			i := slices.IndexFunc(c.Also, func(a loadgen.AgentConfig) bool { return a.Address == address })
+			if i < 0 {
+				i = len(c.Also)
+				c.Also = append(c.Also, loadgen.AgentConfig{Address: address})
+			}
+			agent = &c.Also[i]
+		}
+		if slices.Contains(agent.Targets, target) {
+			return fmt.Errorf("--also %q: this target is named twice", text)
+		}
+		agent.Targets = append(agent.Targets, target)
+	}
+	return nil
 }
 
 func (o *loadOptions) bodyBytes(p loadgen.Protocol) ([]byte, error) {

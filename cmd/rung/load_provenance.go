@@ -27,7 +27,7 @@ func describeRun(o loadOptions, c loadgen.Config) rundir.Run {
 		plan.Body = o.bodyFile
 	}
 	if c.Agent != nil {
-		plan.Agent, plan.AgentTarget = c.Agent.Address, c.Agent.Targets[0]
+		plan.Agent, plan.AgentTarget, plan.Also = c.Agent.Address, c.Agent.Targets[0], o.also
 	}
 	for _, s := range c.Steps {
 		if s.Warmup {

@@ -44,6 +44,20 @@ func startTestArm(t *testing.T, mode arms.Mode) (address string, stop func()) {
 	return s.Addr(), stop
 }
 
+func TestLoadBadAlso(t *testing.T) {
+	for _, c := range []struct{ flags, want string }{
+		{"--also b:1=db", `--also "b:1=db": it goes with --agent`},
+		{"--agent a:1 --also b:1", `--also "b:1": want ADDRESS=TARGET`},
+		{"--agent a:1 --agent-target x --also a:1=x", "this target is named twice"},
+		{"--agent a:1 --also b:1=db --also b:1=db", "this target is named twice"},
+	} {
+		args := append([]string{"--protocol", "rest-h1", "--address", "127.0.0.1:9", "--rates", "100"}, strings.Fields(c.flags)...)
+		if _, stderr, code := runLoadCommand(t, args...); code != exitUsage || !strings.Contains(stderr, c.want) {
+			t.Errorf("%s: exit %d: %s", c.flags, code, stderr)
+		}
+	}
+}
+
 // TestLoadCountBounded: a step ends after so many requests per slot.
 func TestLoadCountBounded(t *testing.T) {
 	address, _ := startTestArm(t, arms.RestH1)

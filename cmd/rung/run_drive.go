@@ -162,6 +162,16 @@ func (a *liveArm) loadArgs(step campaign.Step, run, dir, agent, target string) [
 	}
 	if agent != "" {
 		args = append(args, "--agent", agent, "--agent-target", target)
+		for _, o := range a.ladder.Setting.Arm.Also {
+			switch {
+			case o.Agent != "":
+				args = append(args, "--also", o.Agent+"="+o.Target)
+			case a.stage.plan.AgentOf(a.ladder.Setting.Arm).Mode == campaign.AgentEmbedded:
+				args = append(args, "--also", agent+"="+o.Name) // as it was given the target
+			default:
+				args = append(args, "--also", agent+"="+o.Target)
+			}
+		}
 	}
 	return append(args, l.Flags...)
 }
@@ -190,11 +200,17 @@ func (a *liveArm) followProfile(ctx context.Context, profile bool) error {
 	if err := os.Remove(strings.TrimPrefix(a.agentURL(), "unix://")); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("start the agent: %w", err)
 	}
+	argv := []string{self, "agent", "--listen", a.agentURL(), "--rate", strconv.Itoa(a.stage.plan.Agent.RateHz), "--target", target}
+	for _, o := range a.ladder.Setting.Arm.Also {
+		if o.Agent == "" {
+			argv = append(argv, "--target", o.Name+"="+o.Target)
+		}
+	}
 	said := make(chan string, 1)
 	once := sayOnce(agentReadyPrefix, said)
 	a.agent, err = startChild(childSpec{
 		name: "the agent",
-		argv: []string{self, "agent", "--listen", a.agentURL(), "--rate", strconv.Itoa(a.stage.plan.Agent.RateHz), "--target", target},
+		argv: argv,
 		log:  filepath.Join(a.logDir, "agent.log"), stop: syscall.SIGTERM, grace: 5 * time.Second,
 		line: func(text string, _ bool) { once(text) },
 	})

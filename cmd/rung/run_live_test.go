@@ -434,16 +434,18 @@ func TestLiveQuotaAndAgent(t *testing.T) {
 	if err := missingError(thisHost().requirements()); err != nil {
 		t.Skipf("an embedded agent needs what this host lacks: %v", err)
 	}
-	plan, out := writePlan(t, `
+	server, _ := startServer(t, "127.0.0.1:0")
+	plan, out := writePlan(t, fmt.Sprintf(`
 agent: {use: embedded, rate: 499}
 arms:
   - name: unary
     command: rung arm --mode grpc-unary --listen 127.0.0.1:0
     ready: {log: 'RUNG-ARM ready (\S+)'}
     quota: 0.5
+    also: [{name: beside, target: "pid:%d"}]
 load: {protocol: grpc-unary, connections: 2, body: tiny}
 ladder: {rates: [150, 200], step: 1s, settle: 200ms, gap: 0s, warmup: 300ms, profile_steps: top:1, control_steps: all}
-`)
+`, server.Process.Pid))
 	startRun(t, plan, out).exit(exitOK)
 	d, err := rundir.Open(filepath.Join(out, "001-unary-r1"))
 	if err != nil {
@@ -465,6 +467,11 @@ ladder: {rates: [150, 200], step: 1s, settle: 200ms, gap: 0s, warmup: 300ms, pro
 	}
 	if steps[2].Record.GetCounters().GetQuotaCpus() != 0.5 {
 		t.Errorf("quota: %v", steps[2].Record.GetCounters().GetQuotaCpus())
+	}
+	// A process beside the arm is measured in the same window.
+	if others := analysed(t, out).Arms[0].Steps[2].Others; len(others) != 1 || others[0].Name != "beside" || others[0].Account == nil || others[0].Account.Total.Threads == 0 ||
+		steps[2].Others[0].Record.GetWindow().GetStartMonoNs() != steps[2].Client.WindowStartMonoNs {
+		t.Errorf("beside the arm: %+v", others)
 	}
 	// The control's CPU, from cpu.stat as the campaign read it, is in the report.
 	arm := analysed(t, out).Arms[0]
