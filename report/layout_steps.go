@@ -122,9 +122,12 @@ func armTitle(a *Arm) string {
 	if a.Body != "" {
 		parts = append(parts, a.Body+" body")
 	}
-	if a.QuotaCPUs > 0 {
+	switch {
+	case a.Imported != "":
+		parts = append(parts, "from "+a.Imported)
+	case a.QuotaCPUs > 0:
 		parts = append(parts, "quota "+number(a.QuotaCPUs, digitsFor(a.QuotaCPUs, 3))+" CPU")
-	} else {
+	default:
 		parts = append(parts, "no quota")
 	}
 	if a.Host != "" {

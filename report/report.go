@@ -43,6 +43,9 @@ type Arm struct {
 	Body     string    `json:"body,omitempty"`
 	Dir      string    `json:"dir"`
 	Started  time.Time `json:"started,omitzero"`
+	// Imported says from where, of a ladder that another tool drove; its quota is
+	// not known then.
+	Imported string `json:"imported,omitempty"`
 	// QuotaCPUs is the CFS quota in CPUs, 0 for none.
 	QuotaCPUs float64 `json:"quotaCpus,omitempty"`
 	// Host says where the ladder ran: kernel, architecture, CPUs, sampling rate.

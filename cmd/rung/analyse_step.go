@@ -36,6 +36,9 @@ func analyseStep(d *rundir.Dir, s rundir.Step, opts analyseOptions) (report.Step
 			return report.Step{}, err
 		}
 	}
+	if slices.Contains(s.Client.Unknown, rundir.UnknownOverflow) {
+		out.Absent["overflowHz"] = "who drove the step did not say it"
+	}
 	if out.Others, err = analyseOthers(d, s, opts); err != nil {
 		return report.Step{}, err
 	}
