@@ -20,7 +20,7 @@ KERNELS     ?=
 VMFLAGS     ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build dist demo check test race truth test-vm bench-account lint fmt generate fuzz image clean linux
+.PHONY: help build dist demo demo-jvm check test race truth test-vm bench-account lint fmt generate fuzz image clean linux
 
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,15 @@ dist: ## Build the static binaries for linux/amd64 and linux/arm64
 
 demo: linux build ## Profile the bundled arms step by step (root, about 2.5 minutes)
 	build/rung demo $(DEMOFLAGS)
+
+# Its sources are the pom's business; Maven finds what changed.
+.PHONY: arms/jvm/target/rung-arm-jvm.jar
+arms/jvm/target/rung-arm-jvm.jar:
+	mvn --quiet --batch-mode --file arms/jvm/pom.xml package
+
+demo-jvm: linux build arms/jvm/target/rung-arm-jvm.jar ## The same for JVM arms, as a campaign (root, JDK 17, Maven; 6 minutes)
+	build/rung run arms/jvm/demo.yaml --out build/demo-jvm
+	build/rung report build/demo-jvm
 
 check: linux build ## Say what this machine lacks
 	build/rung check

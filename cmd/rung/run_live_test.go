@@ -513,6 +513,21 @@ func TestDryRunOfExample(t *testing.T) {
 	}
 }
 
+// TestDryRunOfJVMPlans: the plans of the JVM arms are sound.
+func TestDryRunOfJVMPlans(t *testing.T) {
+	for plan, ladders := range map[string]int{"demo.yaml": 8, "executors.yaml": 12} {
+		var stdout, stderr bytes.Buffer
+		if code := execute(t.Context(), newRootCommand(), []string{"run", "../../arms/jvm/" + plan, "--dry-run", "--json"}, &stdout, &stderr); code != exitOK {
+			t.Errorf("%s: exit %d: %s", plan, code, stderr.String())
+			continue
+		}
+		var s campaign.Schedule
+		if err := json.Unmarshal(stdout.Bytes(), &s); err != nil || len(s.Ladders) != ladders {
+			t.Errorf("%s: %d ladders, %v", plan, len(s.Ladders), err)
+		}
+	}
+}
+
 func TestCPUClock(t *testing.T) {
 	m, err := newClockMeter(os.Getpid())
 	if err != nil {
