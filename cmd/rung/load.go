@@ -33,6 +33,7 @@ type loadOptions struct {
 	warmup      time.Duration
 	agent       string
 	agentTarget string
+	also        []string
 	out         string
 	calibrate   time.Duration
 	json        bool
@@ -69,6 +70,9 @@ sound; 1 a step is void, or the run did not end; 2 wrong flags.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.args = os.Args[1:]
+			if o.config.IterationsPerSlot > 0 && !cmd.Flags().Changed("duration") {
+				o.duration = 0
+			}
 			return runLoad(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -85,6 +89,7 @@ sound; 1 a step is void, or the run did not end; 2 wrong flags.`,
 	f.StringVar(&c.Run, "run", "", "id of the run (default from arm and time)")
 	f.StringSliceVar(&o.rates, "rates", nil, "offered rates of the steps, requests per second, above 0 to 1e7, in their order")
 	f.DurationVar(&o.duration, "duration", 10*time.Second, "length of a step's schedule, above --settle to 24h")
+	f.IntVar(&c.IterationsPerSlot, "iterations-per-slot", 0, "end a step after so many requests for each of the --max-in-flight slots, 1 to 1000000, instead of after --duration")
 	f.DurationVar(&c.Settle, "settle", loadgen.DefaultSettle, "head of each step left out of its window, 0 to 1h")
 	f.DurationVar(&c.Gap, "gap", loadgen.DefaultGap, "pause after each step, 0 to 1h")
 	f.Float64Var(&o.warmupRate, "warmup-rate", 0, "offered rate of the warm-up step (default the first of --rates)")
@@ -101,6 +106,7 @@ sound; 1 a step is void, or the run did not end; 2 wrong flags.`,
 	f.Uint64Var(&c.Seed, "seed", 1, "seed of the Poisson arrivals; step i uses seed + i")
 	f.StringVar(&o.agent, "agent", "", "agent to measure with: unix:///PATH or HOST:PORT")
 	f.StringVar(&o.agentTarget, "agent-target", "", "`NAME` of the agent's target (default that of --arm)")
+	f.StringArrayVar(&o.also, "also", nil, "another target to measure in the same windows, as `ADDRESS=TARGET`; of --agent itself or of an agent on another host; may be repeated")
 	f.StringVar(&o.out, "out", "", "`DIR` to write the run to; it must not exist, or be empty")
 	f.Float64Var(&o.extend, "extend", 0, "if the last step keeps up, one more at this multiple of its rate, above 1 to 10; 0 adds none")
 	f.StringVar(&o.onVoid, "on-void", string(loadgen.OnVoidContinue), "after a void step: continue with the next, or stop")
@@ -125,6 +131,9 @@ func runLoad(ctx context.Context, o loadOptions, stdout, stderr io.Writer) error
 	}
 	if err == nil && o.extend != 0 && !(o.extend > 1 && o.extend <= 10) {
 		err = fmt.Errorf("--extend %g: want above 1 to 10, or 0", o.extend)
+	}
+	if err == nil && o.config.IterationsPerSlot > 0 && o.duration > 0 {
+		err = errors.New("--iterations-per-slot and --duration both say when a step ends; give one")
 	}
 	if err == nil && o.calibrate == 0 && len(c.Steps) == 0 {
 		err = errors.New("neither --rates nor --calibrate is given: name the offered rates, as in --rates 100,200,300")
@@ -185,7 +194,37 @@ func (o *loadOptions) effective() (loadgen.Config, error) {
 		}
 		c.Agent = &loadgen.AgentConfig{Address: o.agent, Targets: []string{target}}
 	}
+	if err := o.alsoMeasure(&c); err != nil {
+		return c, err
+	}
 	return c, nil
+}
+
+// alsoMeasure adds the further targets, each to its agent.
+func (o *loadOptions) alsoMeasure(c *loadgen.Config) error {
+	for _, text := range o.also {
+		address, target, ok := cutLast(text, "=")
+		switch {
+		case !ok || address == "" || target == "":
+			return fmt.Errorf("--also %q: want ADDRESS=TARGET, as in node-2:7000=db", text)
+		case c.Agent == nil:
+			return fmt.Errorf("--also %q: it goes with --agent, the arm's own", text)
+		}
+		agent := c.Agent
+		if address != agent.Address {
+			i := slices.IndexFunc(c.Also, func(a loadgen.AgentConfig) bool { return a.Address == address })
+			if i < 0 {
+				i = len(c.Also)
+				c.Also = append(c.Also, loadgen.AgentConfig{Address: address})
+			}
+			agent = &c.Also[i]
+		}
+		if slices.Contains(agent.Targets, target) {
+			return fmt.Errorf("--also %q: this target is named twice", text)
+		}
+		agent.Targets = append(agent.Targets, target)
+	}
+	return nil
 }
 
 func (o *loadOptions) bodyBytes(p loadgen.Protocol) ([]byte, error) {
