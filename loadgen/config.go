@@ -144,7 +144,6 @@ func (c *Config) fill() {
 	c.Lead = or(c.Lead, DefaultLead)
 	c.ConnectTimeout = or(c.ConnectTimeout, DefaultConnectTimeout)
 	c.OnVoid = or(c.OnVoid, OnVoidContinue)
-	c.countSteps()
 }
 
 func or[T comparable](v, def T) T {
@@ -159,6 +158,7 @@ func or[T comparable](v, def T) T {
 // driven with, a *ConfigError.
 func (c *Config) Validate() error {
 	c.fill()
+	c.countSteps()
 	if err := c.validateClient(); err != nil {
 		return err
 	}

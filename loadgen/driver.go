@@ -35,11 +35,12 @@ type Progress struct {
 
 // Outcome is all that there is about a finished step.
 type Outcome struct {
+	Also []AgentRecord // of further agents, as far as they gave one
+
 	Step   Step
 	Result StepResult
 	Hlog   []byte        // HdrHistogram log; nil for a step that was not driven
 	Agent  []AgentRecord // one per target; nil when missing, which is among the warnings
-	Also   []AgentRecord // of the further agents, as far as there
 }
 
 // Summary is how a run ended.
@@ -54,11 +55,12 @@ type Summary struct {
 
 // driver runs the steps of one run. It is the sink of its engine.
 type driver struct {
+	also []*agentClient // beside agent
+
 	cfg    Config
 	hooks  Hooks
 	engine engine
 	agent  *agentClient // nil without one
-	also   []*agentClient
 	bootID string
 
 	inFlight atomic.Int64 // slots taken, of all steps
@@ -111,6 +113,9 @@ func (d *driver) ladder(ctx context.Context, sum *Summary) error {
 	steps := slices.Clone(d.cfg.Steps)
 	for i := 0; i < len(steps); i++ {
 		s := steps[i]
+		if i >= len(d.cfg.Steps) && d.cfg.IterationsPerSlot > 0 {
+			s = d.cfg.counted(s) // of More, which knows the rate alone
+		}
 		if i > 0 && sleep(ctx, d.cfg.Gap) != nil {
 			break
 		}
@@ -135,9 +140,6 @@ func (d *driver) ladder(ctx context.Context, sum *Summary) error {
 		}
 		if i == len(steps)-1 && out.void() == "" && d.hooks.More != nil {
 			next := Step{Index: s.Index + 1, OfferedHz: d.hooks.More(out), Duration: s.Duration}
-			if d.cfg.IterationsPerSlot > 0 {
-				next = d.cfg.counted(next)
-			}
 			if d.cfg.validateStep(next) == nil {
 				steps = append(steps, next)
 			}

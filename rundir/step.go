@@ -130,11 +130,15 @@ func stepFiles(s Step) ([]namedBytes, error) {
 	if len(s.ProfileGz) > 0 {
 		files = append(files, namedBytes{ProfileFile, s.ProfileGz})
 	}
+	others, err := otherFiles(s.Others)
+	if err != nil {
+		return nil, err
+	}
+	files = append(files, others...)
 	if len(s.Hlog) > 0 {
 		files = append(files, namedBytes{HlogFile, s.Hlog})
 	}
-	others, err := otherFiles(s.Others)
-	return append(files, others...), err
+	return files, nil
 }
 
 // encodeRecord writes a record the same way each time: protojson varies its

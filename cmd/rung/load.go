@@ -69,10 +69,10 @@ target) ends the run before that step is driven. Exit codes: 0 all steps are
 sound; 1 a step is void, or the run did not end; 2 wrong flags.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.args = os.Args[1:]
 			if o.config.IterationsPerSlot > 0 && !cmd.Flags().Changed("duration") {
 				o.duration = 0
 			}
+			o.args = os.Args[1:]
 			return runLoad(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -129,11 +129,11 @@ func runLoad(ctx context.Context, o loadOptions, stdout, stderr io.Writer) error
 	if err == nil {
 		err = c.Validate()
 	}
-	if err == nil && o.extend != 0 && !(o.extend > 1 && o.extend <= 10) {
-		err = fmt.Errorf("--extend %g: want above 1 to 10, or 0", o.extend)
-	}
 	if err == nil && o.config.IterationsPerSlot > 0 && o.duration > 0 {
 		err = errors.New("--iterations-per-slot and --duration both say when a step ends; give one")
+	}
+	if err == nil && o.extend != 0 && !(o.extend > 1 && o.extend <= 10) {
+		err = fmt.Errorf("--extend %g: want above 1 to 10, or 0", o.extend)
 	}
 	if err == nil && o.calibrate == 0 && len(c.Steps) == 0 {
 		err = errors.New("neither --rates nor --calibrate is given: name the offered rates, as in --rates 100,200,300")

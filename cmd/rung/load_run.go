@@ -177,14 +177,21 @@ func runStep(o loadgen.Outcome) (rundir.Step, error) {
 		Index: o.Step.Index, Name: o.Result.Name, OfferedHz: o.Step.OfferedHz, Warmup: o.Step.Warmup,
 		Client: client, Hlog: o.Hlog,
 	}
-	for i, a := range slices.Concat(o.Agent, o.Also) {
-		if i == 0 && len(o.Agent) > 0 {
-			s.Record, s.ProfileGz = a.Record, a.ProfileGz
-			continue
-		}
-		s.Others = append(s.Others, rundir.Other{Name: rundir.OtherName(a.Record.GetTarget().GetName(), s.Others), Record: a.Record, ProfileGz: a.ProfileGz})
+	if len(o.Agent) > 0 {
+		s.Record, s.ProfileGz = o.Agent[0].Record, o.Agent[0].ProfileGz
 	}
+	s.Others = otherTargets(o)
 	return s, nil
+}
+
+// otherTargets are the records beside the arm's own.
+func otherTargets(o loadgen.Outcome) []rundir.Other {
+	var others []rundir.Other
+	for _, a := range slices.Concat(o.Agent[min(1, len(o.Agent)):], o.Also) {
+		name := rundir.OtherName(a.Record.GetTarget().GetName(), others)
+		others = append(others, rundir.Other{Name: name, Record: a.Record, ProfileGz: a.ProfileGz})
+	}
+	return others
 }
 
 // clientStep converts by way of JSON, the shape that both types promise.
