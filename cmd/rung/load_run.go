@@ -167,6 +167,16 @@ func (w *runWriter) write(o loadgen.Outcome) error {
 	return w.dir.WriteStep(s)
 }
 
+// otherTargets are the records beside the arm's own.
+func otherTargets(o loadgen.Outcome) []rundir.Other {
+	var others []rundir.Other
+	for _, a := range slices.Concat(o.Agent[min(1, len(o.Agent)):], o.Also) {
+		name := rundir.OtherName(a.Record.GetTarget().GetName(), others)
+		others = append(others, rundir.Other{Name: name, Record: a.Record, ProfileGz: a.ProfileGz})
+	}
+	return others
+}
+
 // runStep is a finished step as a run keeps it.
 func runStep(o loadgen.Outcome) (rundir.Step, error) {
 	client, err := clientStep(o.Result)
@@ -182,16 +192,6 @@ func runStep(o loadgen.Outcome) (rundir.Step, error) {
 	}
 	s.Others = otherTargets(o)
 	return s, nil
-}
-
-// otherTargets are the records beside the arm's own.
-func otherTargets(o loadgen.Outcome) []rundir.Other {
-	var others []rundir.Other
-	for _, a := range slices.Concat(o.Agent[min(1, len(o.Agent)):], o.Also) {
-		name := rundir.OtherName(a.Record.GetTarget().GetName(), others)
-		others = append(others, rundir.Other{Name: name, Record: a.Record, ProfileGz: a.ProfileGz})
-	}
-	return others
 }
 
 // clientStep converts by way of JSON, the shape that both types promise.
