@@ -127,6 +127,20 @@ type StepState struct {
 	CPU           *CPUTime `json:"cpu,omitempty"`
 	CPUAbsent     string   `json:"cpuAbsent,omitempty"`
 	ClientLimited string   `json:"clientLimited,omitempty"`
+	// JVM is what the counters of the arm's JVM say; absent of other arms.
+	JVM *JVM `json:"jvm,omitempty"`
+}
+
+// JVM is read from the counters that a HotSpot JVM keeps for others, at the step's
+// edges. Times are of a clock, not of a CPU.
+type JVM struct {
+	// HeapUsedBytes is of the closing edge, as of the last collection.
+	HeapUsedBytes *int64 `json:"heapUsedBytes,omitempty"`
+	// The others are of the window.
+	GCs         *int64 `json:"gcs,omitempty"`
+	GCNs        *int64 `json:"gcNs,omitempty"`
+	SafepointNs *int64 `json:"safepointNs,omitempty"` // collections included
+	JITNs       *int64 `json:"jitNs,omitempty"`       // over all compiler threads
 }
 
 // Identity is an arm's processes. An arm whose identity changes within a step

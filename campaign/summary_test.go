@@ -140,7 +140,7 @@ func TestControls(t *testing.T) {
 		t.Errorf("%+v", row)
 	}
 	var b bytes.Buffer
-	if err := s.Text(&b); err != nil || !strings.Contains(b.String(), "control ms/req") || !strings.Contains(b.String(), "0.0800   +25.0 %") {
+	if err := s.Text(&b); err != nil || !strings.Contains(b.String(), "control: cpu ms/req") || !strings.Contains(b.String(), "0.0800   +25.0 %") {
 		t.Errorf("%v\n%s", err, b.String())
 	}
 	checkWidth(t, b.String())

@@ -97,7 +97,7 @@ func (t Table) cells() [][]string {
 	}
 	head := []string{"arm", "n", "knee/s", "cpu ms/req", "÷ " + cut(first, 16), "p99 ms"}
 	if control {
-		head = append(head, "control ms/req")
+		head = append(head, "control")
 	}
 	if overhead {
 		head = append(head, "profiler")
@@ -202,7 +202,7 @@ func (s Summary) legend() []string {
 	for _, t := range s.Tables {
 		for _, r := range t.Rows {
 			if r.ControlMs != nil {
-				control = "control ms/req: the same of the control steps, without the profiler."
+				control = "control: cpu ms/req of the control steps, without the profiler."
 			}
 			if r.Overhead != nil {
 				overhead = "profiler: cost of profiled steps over that of their controls without profiling, median of all pairs."

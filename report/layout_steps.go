@@ -52,7 +52,9 @@ var stepFigures = []figure{
 	{[]string{"RSS", "MB"}, "rssBytes", func(s Step) string { return pointer(s.RSSBytes, megabytes) },
 		"resident memory of the arm's processes at the window's end (1 MB = 10⁶ bytes)"},
 	{[]string{"heap", "MB"}, "heapBytes", func(s Step) string { return pointer(s.HeapBytes, megabytes) },
-		"heap of the arm's managed runtime, read from outside"},
+		"heap of the arm's managed runtime at the window's end, as of its last collection, read from outside"},
+	{[]string{"safepoint", "%"}, "safepointShare", func(s Step) string { return pointer(s.SafepointShare, percent) },
+		"part of the window in which the arm's JVM held its threads at a safepoint, collections included"},
 }
 
 func percent(share float64) string { return number(100*share, 1) }
@@ -104,13 +106,16 @@ func layoutSteps(d *document, a *Arm, shown map[string]bool) {
 	d.note(notes)
 }
 
-// figuresOf leaves out what no step has and only managed runtimes do: heap and
-// JIT share.
+// figuresOf leaves out what no step has and only managed runtimes do.
 func figuresOf(steps []Step) []figure {
-	heap := slices.ContainsFunc(steps, func(s Step) bool { return s.HeapBytes != nil })
-	jit := slices.ContainsFunc(steps, func(s Step) bool { return s.JITShare != nil })
+	managed := map[string]func(Step) bool{
+		"heapBytes":      func(s Step) bool { return s.HeapBytes != nil },
+		"jitShare":       func(s Step) bool { return s.JITShare != nil },
+		"safepointShare": func(s Step) bool { return s.SafepointShare != nil },
+	}
 	return slices.DeleteFunc(slices.Clone(stepFigures), func(f figure) bool {
-		return f.json == "heapBytes" && !heap || f.json == "jitShare" && !jit
+		has := managed[f.json]
+		return has != nil && !slices.ContainsFunc(steps, has)
 	})
 }
 

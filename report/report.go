@@ -67,6 +67,9 @@ type Step struct {
 	ladder.Step
 	// HeapBytes of a managed runtime, seen from outside.
 	HeapBytes *uint64 `json:"heapBytes,omitempty"`
+	// SafepointShare is the part of the window in which a JVM held all of its
+	// threads at a safepoint, collections included, 0..1.
+	SafepointShare *float64 `json:"safepointShare,omitempty"`
 	// Absent gives the reason for each absent figure, by the figure's JSON name.
 	// A figure named here is absent whatever value its field holds.
 	Absent map[string]string `json:"absent,omitempty"`

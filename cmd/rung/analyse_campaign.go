@@ -52,6 +52,22 @@ func observeDriven(s rundir.Step, state *campaign.StepState) ladder.Observed {
 	return o
 }
 
+// noteJVM adds what a campaign read of the arm's JVM.
+func noteJVM(out *report.Step, state *campaign.StepState, s rundir.Step) {
+	if s.Record == nil {
+		out.Absent["jitShare"] = "no agent saw the arm's threads"
+	}
+	if state == nil || state.JVM == nil {
+		return
+	}
+	if v := state.JVM.HeapUsedBytes; v != nil && *v >= 0 {
+		out.HeapBytes = ptrTo(uint64(*v))
+	}
+	if v, seconds := state.JVM.SafepointNs, s.Client.WindowSeconds(); v != nil && seconds > 0 {
+		out.SafepointShare = ptrTo(float64(*v) / 1e9 / seconds)
+	}
+}
+
 // explainCampaign says of a step that was driven without the agent why a figure is
 // not there.
 func explainCampaign(out *report.Step, state *campaign.StepState) {

@@ -42,6 +42,7 @@ func analyseStep(d *rundir.Dir, s rundir.Step, opts analyseOptions) (report.Step
 	if out.Others, err = analyseOthers(d, s, opts); err != nil {
 		return report.Step{}, err
 	}
+	noteJVM(&out, state, s)
 	if state != nil && s.Record == nil && s.Client.Void == "" {
 		explainCampaign(&out, state)
 	}

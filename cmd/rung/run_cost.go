@@ -11,6 +11,7 @@ import (
 
 	"github.com/rungprof/rung/agent/cgroup"
 	"github.com/rungprof/rung/campaign"
+	"github.com/rungprof/rung/hsperf"
 	"github.com/rungprof/rung/loadgen"
 
 	rungv1 "github.com/rungprof/rung/api/rung/v1"
@@ -88,6 +89,7 @@ func monotonicNs() uint64 {
 // edgeReader reads a meter at the edges that a driver marks.
 type edgeReader struct {
 	meter cpuMeter // nil: there is none, for the reason in absent
+	pid   int      // of the arm, 0 where it is not known
 
 	mu        sync.Mutex
 	absent    string
@@ -95,12 +97,18 @@ type edgeReader struct {
 	throttled *int64
 	got       *campaign.CPUTime
 	late      int64
+	jvmStart  *hsperf.Counters
+	jvm       *campaign.JVM
 }
 
 // line takes a line of the driver's standard output.
 func (e *edgeReader) line(text string) {
 	m, ok, err := loadgen.ParseMarker([]byte(text))
-	if !ok || err != nil || e.meter == nil {
+	if !ok || err != nil {
+		return
+	}
+	defer e.readJVM(m.GetEdge()) // after the CPU time, which is of the instant
+	if e.meter == nil {
 		return
 	}
 	usage, throttled, err := e.meter.read()
@@ -123,6 +131,27 @@ func (e *edgeReader) line(text string) {
 	if throttled != nil && e.throttled != nil {
 		e.got.ThrottledNs = ptrTo(*throttled - *e.throttled)
 	}
+}
+
+// readJVM reads the counters of a JVM at an edge. What cannot be read is absent.
+func (e *edgeReader) readJVM(edge rungv1.Marker_Edge) {
+	counters, err := readJVM(e.pid)
+	if err != nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if edge == rungv1.Marker_EDGE_START {
+		e.jvmStart = counters
+		return
+	}
+	e.jvm = jvmBetween(e.jvmStart, counters)
+}
+
+func (e *edgeReader) jvmResult() *campaign.JVM {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.jvm
 }
 
 func (e *edgeReader) result() (*campaign.CPUTime, string) {

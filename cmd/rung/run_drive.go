@@ -40,7 +40,7 @@ func (a *liveArm) drive(ctx context.Context, step campaign.Step, run, dir string
 	if a.child == nil {
 		a.find() // whoever runs it may have started it again
 	}
-	edges := &edgeReader{meter: a.meter, absent: a.meterAbsent}
+	edges := &edgeReader{meter: a.meter, pid: a.pid, absent: a.meterAbsent}
 	var said errorLines
 	load, err := startChild(childSpec{
 		name: "the driver", argv: append([]string{self}, a.loadArgs(step, run, dir, address, target)...),
@@ -75,6 +75,7 @@ func (a *liveArm) drive(ctx context.Context, step campaign.Step, run, dir string
 		out.void = fmt.Sprintf("the driver did not end within %s", limit)
 	}
 	out.cpu, out.cpuAbsent = edges.result()
+	out.jvm = edges.jvmResult()
 	if load.exitErr == nil || out.void != "" {
 		return out, nil
 	}

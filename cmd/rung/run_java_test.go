@@ -58,6 +58,10 @@ ladder: {rates: [300], step: 1s, settle: 200ms, gap: 0s, warmup: {adaptive: {pro
 			t.Fatalf("%s: %+v, JIT share %v", s.Name, state.Step, share)
 		}
 		t.Logf("%s %s: JIT share %.3f", s.Name, state.Step.Kind, *share)
+		j := state.JVM
+		if j == nil || j.HeapUsedBytes == nil || *j.HeapUsedBytes > 64<<20 || j.JITNs == nil || j.SafepointNs == nil || j.GCNs == nil || *j.SafepointNs > int64(1e9*s.Client.WindowSeconds()) {
+			t.Errorf("%s: the JVM's counters: %+v", s.Name, j)
+		}
 		if state.Step.Kind == campaign.KindProbe {
 			probes = append(probes, *share)
 		}
@@ -73,6 +77,11 @@ ladder: {rates: [300], step: 1s, settle: 200ms, gap: 0s, warmup: {adaptive: {pro
 	mean := (probes[len(probes)-1] + probes[len(probes)-2]) / 2
 	if notes := strings.Join(state.Notes, "; "); len(probes) < 8 && mean > 0.1 || len(probes) == 8 && mean > 0.1 && !strings.Contains(notes, "the JIT still took") {
 		t.Errorf("%d probes, the last with a JIT share of %.3f, notes %q", len(probes), mean, notes)
+	}
+	for _, s := range analysed(t, out).Arms[0].Steps {
+		if s.HeapBytes == nil || s.SafepointShare == nil || s.JITShare == nil {
+			t.Errorf("%s: heap %v, safepoints %v, JIT %v", s.Name, s.HeapBytes, s.SafepointShare, s.JITShare)
+		}
 	}
 	nothingIsLeft(t, out)
 }

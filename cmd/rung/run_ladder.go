@@ -237,7 +237,7 @@ func (r *ladderRun) step(ctx context.Context, step campaign.Step) (*campaign.Don
 		}
 		state := campaign.StepState{
 			Ladder: r.ladder.ID, Step: step, Attempt: voids + 1, Started: started, Arm: before, Void: attempt.reason,
-			CPU: went.cpu, CPUAbsent: went.cpuAbsent,
+			CPU: went.cpu, CPUAbsent: went.cpuAbsent, JVM: went.jvm,
 		}
 		return r.commit(dir, attempt, state)
 	}

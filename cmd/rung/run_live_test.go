@@ -515,7 +515,7 @@ func TestDryRunOfExample(t *testing.T) {
 
 // TestDryRunOfJVMPlans: the plans of the JVM arms are sound.
 func TestDryRunOfJVMPlans(t *testing.T) {
-	for plan, ladders := range map[string]int{"demo.yaml": 8, "executors.yaml": 12} {
+	for plan, ladders := range map[string]int{"demo.yaml": 6, "executors.yaml": 12} {
 		var stdout, stderr bytes.Buffer
 		if code := execute(t.Context(), newRootCommand(), []string{"run", "../../arms/jvm/" + plan, "--dry-run", "--json"}, &stdout, &stderr); code != exitOK {
 			t.Errorf("%s: exit %d: %s", plan, code, stderr.String())

@@ -36,6 +36,7 @@ type driven struct {
 	void      string
 	cpu       *campaign.CPUTime
 	cpuAbsent string
+	jvm       *campaign.JVM // nil of an arm that is none
 }
 
 // upError is an arm that did not start. A campaign tries again.

@@ -35,6 +35,7 @@ var rules = map[string]rule{
 	"ladder":      {pure: true},
 	"campaign":    {imports: []string{"ladder"}, pure: true},
 	"foreign":     {pure: true},
+	"hsperf":      {pure: true},
 	"arms":        {},
 	"rundir":      {imports: []string{"api"}},
 	"agent":       {imports: []string{"bpf", "attribution", "api"}},
