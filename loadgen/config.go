@@ -86,6 +86,9 @@ type Config struct {
 
 	Poisson bool
 	Seed    uint64 // of the Poisson process; step i uses Seed + i
+	// Workers walk a step's schedule side by side, worker w its requests w,
+	// w + Workers, …: each paces itself, none waits for another.
+	Workers int
 
 	OnVoid OnVoid
 	Steps  []Step
@@ -103,6 +106,7 @@ const (
 	DefaultConnectTimeout = time.Second
 	MinLead               = 300 * time.Millisecond
 
+	maxWorkers     = 64
 	maxConnections = 10_000
 	maxInFlight    = 100_000
 	maxRateHz      = 1e7
@@ -138,6 +142,7 @@ func (c *Config) fill() {
 	c.Lead = or(c.Lead, DefaultLead)
 	c.ConnectTimeout = or(c.ConnectTimeout, DefaultConnectTimeout)
 	c.OnVoid = or(c.OnVoid, OnVoidContinue)
+	c.Workers = or(c.Workers, 1)
 }
 
 func or[T comparable](v, def T) T {
@@ -224,6 +229,9 @@ func (c *Config) validateClient() error {
 		if c.MaxInFlight < c.Connections {
 			return bad("max-in-flight", c.MaxInFlight, "%d to %d: at least one per connection", c.Connections, maxInFlight)
 		}
+	}
+	if c.Workers < 1 || c.Workers > maxWorkers {
+		return bad("workers", c.Workers, "1 to %d", maxWorkers)
 	}
 	if c.ReplyLength < 0 {
 		return bad("reply-length", c.ReplyLength, "0 (any) or the exact number of bytes")

@@ -242,12 +242,12 @@ func TestBadBody(t *testing.T) {
 }
 
 func TestMaxLatenessDrops(t *testing.T) {
-	t0 := newTally()
+	t0 := newTally(1)
 	d := &driver{cfg: Config{MaxInFlight: 1, MaxLateness: time.Millisecond}}
-	s := &sender{d: d, t: t0}
+	s := &sender{d: d, t: t0, side: t0.sides[0]}
 	s.release(0, int64(time.Millisecond)+1)
-	if t0.lateDropped != 1 || t0.scheduled != 1 || t0.handed != 0 {
-		t.Errorf("%+v", t0)
+	if s.side.lateDropped != 1 || s.side.scheduled != 1 || s.side.handed != 0 {
+		t.Errorf("%+v", s.side)
 	}
 }
 

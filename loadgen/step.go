@@ -70,7 +70,7 @@ func (d *driver) step(ctx context.Context, s Step) (Outcome, error) {
 // drive sends the schedule, drains and adds up.
 func (d *driver) drive(ctx context.Context, p plan, session *agentWindow, r *StepResult) Outcome {
 	opened := d.engine.connections().markStep()
-	t := newTally()
+	t := newTally(d.cfg.Workers)
 	d.window.Store(p.window)
 	sending, stopSending := context.WithCancelCause(ctx)
 	defer stopSending(nil)
@@ -99,7 +99,7 @@ func (d *driver) drive(ctx context.Context, p plan, session *agentWindow, r *Ste
 	r.FirstSendMonoNs, r.LastSendMonoNs = uint64(p.first), uint64(p.window.end)
 	r.WindowStartMonoNs, r.WindowEndMonoNs = uint64(p.window.start), uint64(p.window.end)
 	r.DrainEndMonoNs = uint64(drainEnd)
-	r.InFlightAtStart, r.InFlightAtEnd = uint64(p.window.inFlightStart), uint64(p.window.inFlightEnd)
+	r.InFlightAtStart, r.InFlightAtEnd = uint64(p.window.inFlightStart.Load()), uint64(p.window.inFlightEnd.Load())
 	r.DeliveredInWindow = p.window.delivered.Load()
 	d.noteConnections(r, opened)
 	if markErr != nil {

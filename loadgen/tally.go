@@ -7,17 +7,12 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// tally counts the requests of one step. The sending side belongs to the
-// scheduler alone; outcomes arrive concurrently and are spread over shards, so
-// that carriers of requests seldom meet.
+// tally counts the requests of one step. Each sender has a sending side of its
+// own; outcomes arrive concurrently and are spread over shards, so that carriers
+// of requests seldom meet.
 type tally struct {
-	// Sending side, written by the scheduler only.
-	scheduled   uint64
-	handed      uint64 // given to the engine
-	overflow    uint64
-	lateDropped uint64
-	neverTried  uint64 // the service was gone before they were due
-	lateness    *hdrhistogram.Histogram
+	sides      []*sendSide
+	neverTried uint64 // the service was gone before they were due
 
 	shards [tallyShards]shard
 
@@ -25,6 +20,16 @@ type tally struct {
 	// scheduler may still hand over more. drained is closed when it reaches 0.
 	pending atomic.Int64
 	drained chan struct{}
+}
+
+// sendSide is what one sender decided, written by that sender only.
+type sendSide struct {
+	scheduled   uint64
+	handed      uint64 // given to the engine
+	overflow    uint64
+	lateDropped uint64
+	lateness    *hdrhistogram.Histogram
+	_           [24]byte
 }
 
 const tallyShards = 4
@@ -42,8 +47,12 @@ type shard struct {
 	_         [40]byte
 }
 
-func newTally() *tally {
-	t := &tally{lateness: newHistogram(), drained: make(chan struct{})}
+// newTally makes a tally with a sending side for each sender.
+func newTally(senders int) *tally {
+	t := &tally{drained: make(chan struct{})}
+	for range senders {
+		t.sides = append(t.sides, &sendSide{lateness: newHistogram()})
+	}
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.response, s.service = newHistogram(), newHistogram()
@@ -53,11 +62,11 @@ func newTally() *tally {
 	return t
 }
 
-// hand counts a request that is about to be given to the engine.
-func (t *tally) hand(lateNs int64) {
-	t.handed++
+// hand counts a request that a sender is about to give to the engine.
+func (t *tally) hand(s *sendSide, lateNs int64) {
+	s.handed++
 	t.pending.Add(1)
-	recordNs(t.lateness, lateNs)
+	recordNs(s.lateness, lateNs)
 }
 
 // sendingDone says that the scheduler hands over no more.
@@ -121,12 +130,17 @@ func (t *tally) close() counts {
 		}
 	}()
 	c := counts{
-		scheduled: t.scheduled, overflow: t.overflow, lateDropped: t.lateDropped, notConnected: t.neverTried,
+		notConnected: t.neverTried, scheduled: t.neverTried,
 		errors: map[string]uint64{}, deferred: map[string]uint64{},
-		response: newHistogram(), service: newHistogram(), lateness: t.lateness,
+		response: newHistogram(), service: newHistogram(), lateness: newHistogram(),
 		unanswered: uint64(max(t.pending.Load(), 0)),
 	}
-	var unsent uint64
+	var unsent, handed uint64
+	for _, s := range t.sides {
+		c.scheduled, handed = c.scheduled+s.scheduled, handed+s.handed
+		c.overflow, c.lateDropped = c.overflow+s.overflow, c.lateDropped+s.lateDropped
+		c.lateness.Merge(s.lateness)
+	}
 	for i := range t.shards {
 		s := &t.shards[i]
 		c.delivered += s.delivered
@@ -143,7 +157,7 @@ func (t *tally) close() counts {
 		c.response.Merge(s.response)
 		c.service.Merge(s.service)
 	}
-	c.sent = t.handed - unsent
+	c.sent = handed - unsent
 	return c
 }
 
@@ -163,8 +177,9 @@ func (t *tally) sofar() (delivered uint64) {
 type window struct {
 	start, end    int64 // mono ns, both inside
 	delivered     atomic.Uint64
-	inFlightStart int64 // scheduler only
-	inFlightEnd   int64
+	opened        atomic.Bool // a sender saw to inFlightStart
+	inFlightStart atomic.Int64
+	inFlightEnd   atomic.Int64
 }
 
 // success counts a success received at an instant.

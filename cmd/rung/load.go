@@ -99,6 +99,7 @@ sound; 1 a step is void, or the run did not end; 2 wrong flags.`,
 	f.DurationVar(&c.MaxLateness, "max-lateness", 0, "drop requests later than this instead of sending them, 0 (never) to 1h")
 	f.BoolVar(&c.Poisson, "poisson", false, "Poisson arrivals instead of even ones")
 	f.Uint64Var(&c.Seed, "seed", 1, "seed of the Poisson arrivals; step i uses seed + i")
+	f.IntVar(&c.Workers, "workers", 1, "goroutines that pace the schedule side by side, 1 to 64; worker w sends requests w, w+WORKERS, …")
 	f.StringVar(&o.agent, "agent", "", "agent to measure with: unix:///PATH or HOST:PORT")
 	f.StringVar(&o.agentTarget, "agent-target", "", "`NAME` of the agent's target (default that of --arm)")
 	f.StringVar(&o.out, "out", "", "`DIR` to write the run to; it must not exist, or be empty")
@@ -150,6 +151,7 @@ func (o *loadOptions) nonZero() error {
 		{"connections", c.Connections == 0, "1 to 10000"},
 		{"timeout", c.Timeout == 0, "1ms to 5m0s"},
 		{"lead", c.Lead == 0, "300ms to 1m0s"},
+		{"workers", c.Workers == 0, "1 to 64"},
 		{"connect-timeout", c.ConnectTimeout == 0, "1ms to 1m0s"},
 	} {
 		if f.zero {
