@@ -23,10 +23,13 @@ type dialer struct {
 	// new one could not be opened. Nil while there is one, or hope of one.
 	gone atomic.Pointer[error]
 	last atomic.Pointer[error] // last failure to dial, until a dial succeeds
+
+	mu    sync.Mutex
+	conns map[*countedConn]struct{} // open
 }
 
 func newDialer(address string, wanted int, timeout time.Duration) *dialer {
-	return &dialer{address: address, wanted: wanted, timeout: timeout}
+	return &dialer{address: address, wanted: wanted, timeout: timeout, conns: map[*countedConn]struct{}{}}
 }
 
 // dial opens one connection. onClose, if any, runs once when it is closed from
@@ -47,7 +50,30 @@ func (d *dialer) dial(ctx context.Context, onClose func()) (*countedConn, error)
 	d.open.Add(1)
 	d.last.Store(nil)
 	d.gone.Store(nil)
-	return &countedConn{Conn: raw, d: d, onClose: onClose}, nil
+	c := &countedConn{Conn: raw, raw: raw, d: d, onClose: onClose, lookedAt: monoNow()}
+	d.mu.Lock()
+	d.conns[c] = struct{}{}
+	d.mu.Unlock()
+	return c, nil
+}
+
+// unsentLooks bounds how many connections one sample looks at, each a system call.
+const unsentLooks = 64
+
+// unsent sums what connections hold unsent though their peer's window is open.
+// Of more than unsentLooks connections it looks at some, at others each time.
+// One caller at a time.
+func (d *dialer) unsent() (bytes uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	looks := 0
+	for c := range d.conns {
+		if looks++; looks > unsentLooks {
+			break
+		}
+		bytes += c.unsentOf()
+	}
+	return bytes
 }
 
 // lost is the reason why the service counts as gone, or nil.
@@ -72,7 +98,10 @@ func (d *dialer) markStep() (opened int64) {
 	return d.opened.Load()
 }
 
-func (d *dialer) closed() {
+func (d *dialer) closed(c *countedConn) {
+	d.mu.Lock()
+	delete(d.conns, c)
+	d.mu.Unlock()
 	n := d.open.Add(-1)
 	for low := d.lowest.Load(); n < low; low = d.lowest.Load() {
 		if d.lowest.CompareAndSwap(low, n) {
@@ -84,15 +113,18 @@ func (d *dialer) closed() {
 // countedConn tells its dialer once when it is closed.
 type countedConn struct {
 	net.Conn
+	raw     net.Conn // the socket
 	d       *dialer
 	onClose func()
 	once    sync.Once
+
+	heldUs, lookedAt int64 // of unsentOf
 }
 
 func (c *countedConn) Close() error {
 	err := c.Conn.Close()
 	c.once.Do(func() {
-		c.d.closed()
+		c.d.closed(c)
 		if c.onClose != nil {
 			c.onClose()
 		}

@@ -57,6 +57,7 @@ type driver struct {
 	hooks  Hooks
 	engine engine
 	agent  *agentClient // nil without one
+	own    *ownGroups
 	bootID string
 
 	inFlight atomic.Int64 // slots taken, of all steps
@@ -85,7 +86,7 @@ func Run(ctx context.Context, cfg Config, hooks Hooks) (Summary, error) {
 	if len(cfg.Steps) == 0 {
 		return sum, bad("rates", `""`, "at least one rate")
 	}
-	d := &driver{cfg: cfg, hooks: hooks}
+	d := &driver{cfg: cfg, hooks: hooks, own: findOwnGroups()}
 	var err error
 	if d.bootID, err = bootID(); err != nil && cfg.Agent != nil {
 		return sum, fmt.Errorf("read this host's boot id, which the agent's windows need: %w", err)

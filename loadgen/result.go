@@ -3,8 +3,6 @@ package loadgen
 import (
 	"fmt"
 	"math"
-	"runtime"
-	"time"
 )
 
 // StepResult is what one step offered, sent and got. Counts are of requests;
@@ -64,6 +62,11 @@ type StepResult struct {
 	// ClientCPUNs is this process's CPU time from the first send to the end of
 	// the drain, user and system.
 	ClientCPUNs uint64 `json:"clientCpuNs"`
+	// Driver is what the driver and its host used meanwhile.
+	Driver DriverUse `json:"driver"`
+	// ClientLimited says why the step measured the driver and not the service;
+	// empty where the driver had headroom.
+	ClientLimited []ClientLimit `json:"clientLimited,omitempty"`
 	// CapLimited: overflow exceeds 1 % of scheduled, so the quantiles are those
 	// of what the cap let through.
 	CapLimited bool `json:"capLimited"`
@@ -114,7 +117,7 @@ func exceeds(part, whole uint64, share float64) bool {
 
 // judge adds the warnings that follow from the figures: what the service did
 // and how far the client itself was the limit.
-func (r *StepResult) judge(elapsed time.Duration) {
+func (r *StepResult) judge() {
 	if n := total(r.Errors); exceeds(n, r.Sent, 0.01) {
 		r.warn("errors: %d of %d sent requests failed (%.1f %%)", n, r.Sent, 100*float64(n)/float64(r.Sent))
 	}
@@ -128,13 +131,11 @@ func (r *StepResult) judge(elapsed time.Duration) {
 	if r.CapLimited {
 		r.warn("cap-limited: %d of %d requests overflowed the in-flight cap; p50 and p99 are those of what it let through", r.Overflow, r.Scheduled)
 	}
-	if l, resp := r.LatenessMs, r.ResponseMs; l != nil && resp != nil && l.P99 > math.Max(1, 0.2*resp.P50) {
-		r.warn("client-limited: sends were late by %.2f ms at p99 (response p50 is %.2f ms); give the driver more CPU", l.P99, resp.P50)
-	}
 	if n := total(r.Deferred) + r.LateDropped; exceeds(n, r.Scheduled, 0.005) {
 		r.warn("sent below offered: %d of %d requests were deferred or dropped late", n, r.Scheduled)
 	}
-	if cores := float64(r.ClientCPUNs) / float64(elapsed); elapsed > 0 && cores > 0.8*float64(runtime.GOMAXPROCS(0)) {
-		r.warn("client-limited: the driver used %.2f of its %d CPUs", cores, runtime.GOMAXPROCS(0))
+	r.ClientLimited = r.clientLimits()
+	for _, l := range r.ClientLimited {
+		r.warn("client-limited: %s", l.Why)
 	}
 }

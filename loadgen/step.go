@@ -83,8 +83,16 @@ func (d *driver) drive(ctx context.Context, p plan, session *agentWindow, r *Ste
 	// The driver sleeps until its first send is near, so that its CPU figure is
 	// the step's.
 	sleepUntil(sending, p.first-int64(time.Millisecond))
-	cpu := ownCPU()
+	before := readUse(d.own)
+	watch := &sampler{conns: d.engine.connections()}
+	watching, stopWatching := context.WithCancel(context.Background())
+	defer stopWatching()
+	var watched sync.WaitGroup
+	watched.Go(func() { watch.run(watching) })
 	sendErr := d.send(sending, p, t)
+	after := readUse(d.own)
+	stopWatching()
+	watched.Wait()
 	if sendErr != nil {
 		stopSending(sendErr)
 	}
@@ -93,7 +101,9 @@ func (d *driver) drive(ctx context.Context, p plan, session *agentWindow, r *Ste
 	drainEnd := monoNow()
 	c := t.close()
 	r.take(c)
-	r.ClientCPUNs = uint64(ownCPU() - cpu)
+	r.ClientCPUNs = uint64(ownCPU() - before.cpu)
+	r.Driver = after.since(before, d.own)
+	watch.into(&r.Driver)
 	edges.Wait()
 
 	r.FirstSendMonoNs, r.LastSendMonoNs = uint64(p.first), uint64(p.window.end)
@@ -149,7 +159,7 @@ func (d *driver) judge(r *StepResult, p plan, sendErr error, stoppedAt int64) {
 	case r.DeliveredInWindow == 0:
 		r.Void = "nothing was delivered in the window: " + describeErrors(r)
 	}
-	r.judge(time.Duration(r.DrainEndMonoNs - r.FirstSendMonoNs))
+	r.judge()
 }
 
 func describeErrors(r *StepResult) string {

@@ -65,7 +65,7 @@ func TestTwoWorkersReachWhatOneCannot(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := &heldEngine{hold: 4 * time.Millisecond, dialer: newDialer(c.Address, 0, time.Second)}
-		d := &driver{cfg: c, engine: e}
+		d := &driver{cfg: c, engine: e, own: findOwnGroups()}
 		e.start(d)
 		p := d.newPlan(c.Steps[0])
 		r := StepResult{}

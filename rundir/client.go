@@ -61,6 +61,7 @@ type ClientStep struct {
 
 	// ClientCPUNs is the CPU time of the load generator over the step.
 	ClientCPUNs uint64 `json:"clientCpuNs"`
+	ClientMore
 	// CapLimited: overflow exceeds 1 % of scheduled, so p50 and p99 are bounded
 	// by the client's cap.
 	CapLimited bool `json:"capLimited"`

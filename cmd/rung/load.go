@@ -37,12 +37,19 @@ type loadOptions struct {
 	calibrate   time.Duration
 	json        bool
 	extend      float64
+	limited     string // limitedFail or limitedWarn
 	args        []string
 	// A campaign drives each step of a ladder by a driver of its own: the index
 	// of the first step, and that the steps are warm-up.
 	firstIndex int
 	asWarmup   bool
 }
+
+// What a client-limited step does to the exit code.
+const (
+	limitedFail = "fail"
+	limitedWarn = "warn"
+)
 
 func newLoadCommand() *cobra.Command {
 	var o loadOptions
@@ -64,11 +71,21 @@ the results as one JSON object at the end. Progress goes to stderr.
 An agent that cannot be reached does not stop the run: the steps it missed carry
 a warning that begins with "missing:", which the summary repeats, and the exit
 code stays 0. An agent that answers with a refusal (another run holds the
-target) ends the run before that step is driven. Exit codes: 0 all steps are
-sound; 1 a step is void, or the run did not end; 2 wrong flags.`,
+target) ends the run before that step is driven.
+
+A step whose driver had no headroom (late sends, own CPU near what it may use, a
+spent quota, …) measured the driver: its result says why in clientLimited. Exit
+codes: 0 all steps are sound; 1 a step is void, or the run did not end; 2 wrong
+flags; 3 all steps are sound but one or more is client-limited (see
+--client-limited).`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.args = os.Args[1:]
+			// A campaign reads the verdict from the result, and takes another exit
+			// code for a failure.
+			if cmd.Flags().Changed("first-index") && !cmd.Flags().Changed("client-limited") {
+				o.limited = limitedWarn
+			}
 			return runLoad(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -105,6 +122,7 @@ sound; 1 a step is void, or the run did not end; 2 wrong flags.`,
 	f.StringVar(&o.out, "out", "", "`DIR` to write the run to; it must not exist, or be empty")
 	f.Float64Var(&o.extend, "extend", 0, "if the last step keeps up, one more at this multiple of its rate, above 1 to 10; 0 adds none")
 	f.StringVar(&o.onVoid, "on-void", string(loadgen.OnVoidContinue), "after a void step: continue with the next, or stop")
+	f.StringVar(&o.limited, "client-limited", limitedFail, "a step that measured the driver and not the service: fail (exit code 3) or warn (exit code 0)")
 	f.DurationVar(&o.calibrate, "calibrate", 0, "instead of a ladder, a closed loop of --max-in-flight requests for this long, 100ms to 1h; prints {\"capacityHz\": …}")
 	f.BoolVar(&o.json, "json", false, "print the results as JSON on stdout at the end")
 	f.IntVar(&o.firstIndex, "first-index", 1, "index of the first step")
@@ -126,6 +144,9 @@ func runLoad(ctx context.Context, o loadOptions, stdout, stderr io.Writer) error
 	}
 	if err == nil && o.extend != 0 && !(o.extend > 1 && o.extend <= 10) {
 		err = fmt.Errorf("--extend %g: want above 1 to 10, or 0", o.extend)
+	}
+	if err == nil && o.limited != limitedFail && o.limited != limitedWarn {
+		err = fmt.Errorf("--client-limited %q: want %s or %s", o.limited, limitedFail, limitedWarn)
 	}
 	if err == nil && o.calibrate == 0 && len(c.Steps) == 0 {
 		err = errors.New("neither --rates nor --calibrate is given: name the offered rates, as in --rates 100,200,300")

@@ -87,7 +87,25 @@ func driveLoad(ctx context.Context, o loadOptions, c loadgen.Config, stdout, std
 		}
 		err = errors.Join(err, jsonErr)
 	}
-	return loadVerdict(sum, len(c.Steps), err)
+	if err = loadVerdict(sum, len(c.Steps), err); err == nil && o.limited == limitedFail {
+		err = limitedVerdict(result.Steps)
+	}
+	return err
+}
+
+// limitedVerdict is the error of a run whose steps are sound but measured, in one
+// or more, the driver. A warm-up step decides nothing.
+func limitedVerdict(steps []loadgen.StepResult) error {
+	var lines []string
+	for _, s := range steps {
+		if len(s.ClientLimited) > 0 && !s.Warmup {
+			lines = append(lines, fmt.Sprintf("client-limited step %s: %s", s.Name, s.ClientLimited[0].Why))
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	return exitError{exitLimited, errors.New(strings.Join(lines, "\n  "))}
 }
 
 // higherStep asks once for a step at a multiple of the last one's rate, if that
