@@ -63,7 +63,7 @@ type closedLoop struct {
 }
 
 func (l *closedLoop) run(ctx context.Context, cfg Config, duration time.Duration) (Calibration, error) {
-	l.tally, l.idle = newTally(1), make(chan struct{})
+	l.tally, l.idle = newTally(1, cfg.Connections), make(chan struct{})
 	begin := monoNow()
 	l.from = begin + int64(warmShare*float64(duration))
 	l.until = begin + int64(duration)

@@ -21,8 +21,9 @@ type Hooks struct {
 	Progress func(Progress)
 	// StepDone gets each finished step, driven or not. An error ends the run.
 	StepDone func(Outcome) error
-	// More is asked after the last step, unless that is void, for the offered rate
-	// of a further one of the same length, and then again; 0 ends the ladder.
+	// More is asked when the last step is over, before StepDone gets it and unless
+	// it is void, for the offered rate of a further one of the same length, and
+	// then again; 0 ends the ladder.
 	More func(last Outcome) float64
 }
 
@@ -138,6 +139,16 @@ func (d *driver) ladder(ctx context.Context, sum *Summary) error {
 		if err != nil {
 			return err
 		}
+		if i == len(steps)-1 && ctx.Err() == nil && out.void() == "" && d.hooks.More != nil {
+			next := Step{Index: s.Index + 1, OfferedHz: d.hooks.More(out), Duration: s.Duration}
+			if d.cfg.validateStep(next) == nil {
+				steps = append(steps, next)
+			}
+		}
+		stop := out.void() != "" && d.cfg.OnVoid == OnVoidStop && i < len(steps)-1
+		if stop || ctx.Err() != nil || i == len(steps)-1 {
+			d.finish(&out.Result)
+		}
 		sum.add(out)
 		if d.hooks.StepDone != nil {
 			if err := d.hooks.StepDone(out); err != nil {
@@ -147,15 +158,9 @@ func (d *driver) ladder(ctx context.Context, sum *Summary) error {
 		if ctx.Err() != nil {
 			break
 		}
-		if out.void() != "" && d.cfg.OnVoid == OnVoidStop && i < len(steps)-1 {
+		if stop {
 			sum.Stopped = true
 			return nil
-		}
-		if i == len(steps)-1 && out.void() == "" && d.hooks.More != nil {
-			next := Step{Index: s.Index + 1, OfferedHz: d.hooks.More(out), Duration: s.Duration}
-			if d.cfg.validateStep(next) == nil {
-				steps = append(steps, next)
-			}
 		}
 	}
 	if ctx.Err() != nil {

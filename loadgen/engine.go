@@ -28,6 +28,17 @@ const (
 type outcome struct {
 	class class
 	kind  string
+	// conn is the connection that carried the request or was meant to, from 1 up;
+	// 0 is none in particular.
+	conn int
+	// messages is how many came back on a call that answers with a stream.
+	messages uint64
+}
+
+// on names the connection by its index from 0 up.
+func (o outcome) on(conn int) outcome {
+	o.conn = conn + 1
+	return o
 }
 
 func (o outcome) String() string {
@@ -51,6 +62,13 @@ type sink interface {
 	release(r request)
 }
 
+// finisher is an engine whose streams outlive requests and have an end of their own.
+type finisher interface {
+	// finish closes the client's side of all streams, waits until they ended or
+	// ctx is done, and says how each did. No request may be submitted any more.
+	finish(ctx context.Context) StreamEnds
+}
+
 // engine is one protocol's client. Once start was called, every request given
 // to submit is recorded once and released once.
 type engine interface {
@@ -64,6 +82,9 @@ type engine interface {
 	submit(r request)
 	// preflight exchanges one request on each connection, beside the workers.
 	preflight(ctx context.Context) error
+	// ended counts the streams that ended so far, by how; nil without streams
+	// that outlive requests.
+	ended() map[string]uint64
 	// connections counts at the dialer.
 	connections() *dialer
 	// close drops all connections. Requests in flight fail and are recorded;
@@ -73,7 +94,7 @@ type engine interface {
 
 // newEngine makes the engine of a validated config. It does not connect.
 func newEngine(c Config) (engine, error) {
-	d := newDialer(c.Address, c.Connections, c.ConnectTimeout)
+	d := newDialer(c)
 	switch c.Protocol {
 	case RestH1:
 		x, err := newHTTP1(c, d)
@@ -87,8 +108,8 @@ func newEngine(c Config) (engine, error) {
 			return nil, err
 		}
 		return newUnary(c, x), nil
-	case GRPCUnary:
-		x, err := newGRPCUnary(c, d)
+	case GRPCUnary, GRPCServerStream:
+		x, err := newCalls(c, d)
 		if err != nil {
 			return nil, err
 		}

@@ -47,7 +47,7 @@ func TestClientLimits(t *testing.T) {
 		{"pressure", with(func(r *StepResult) { r.Driver.CPUPressure = f(0.21) }), []LimitKind{LimitPressure}},
 		{"a short collection", with(func(r *StepResult) { r.Driver.GCPauseMsMax = 3.9 }), nil},
 		{"a long collection", with(func(r *StepResult) { r.Driver.GCPauseMsMax = 4.1 }), []LimitKind{LimitGC}},
-		{"collections all the time", with(func(r *StepResult) { r.Driver.GCShare = 0.21 }), []LimitKind{LimitGC}},
+		{"collections all the time", with(func(r *StepResult) { r.Driver.GCShare = 0.16 }), []LimitKind{LimitGC}},
 		{"unsent at times", with(func(r *StepResult) { r.Driver.UnsentSamples, r.Driver.UnsentAbove = 10, 2 }), nil},
 		{"unsent", with(func(r *StepResult) { r.Driver.UnsentSamples, r.Driver.UnsentAbove = 10, 3 }), []LimitKind{LimitUnsent}},
 		{"unsent, too few samples", with(func(r *StepResult) { r.Driver.UnsentSamples, r.Driver.UnsentAbove = 3, 3 }), nil},

@@ -38,6 +38,18 @@ type StepResult struct {
 	ConnectionsWanted int `json:"connectionsWanted"`
 	// ConnectionsOpen is the lowest number open at any moment of the step.
 	ConnectionsOpen int `json:"connectionsOpen"`
+	// PerConnection is left out above maxPerConnection connections.
+	PerConnection []ConnectionCounts `json:"perConnection,omitempty"`
+	// Messages came back on calls that answer with a stream.
+	Messages uint64 `json:"messages,omitempty"`
+	// StreamsEnded counts the bidi streams that ended during the step, by how:
+	// grpc_OK, another status, …. None should.
+	StreamsEnded map[string]uint64 `json:"streamsEnded,omitempty"`
+	// StreamEnds is how they ended when the driver closed them, after the last step.
+	StreamEnds *StreamEnds `json:"streamEnds,omitempty"`
+	// HTTP2 is what the frames told; HTTP2Absent says why where that is nothing.
+	HTTP2       *HTTP2Figures `json:"http2,omitempty"`
+	HTTP2Absent string        `json:"http2Absent,omitempty"`
 
 	WindowStartMonoNs uint64 `json:"windowStartMonoNs"`
 	WindowEndMonoNs   uint64 `json:"windowEndMonoNs"`
@@ -77,6 +89,18 @@ type StepResult struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
+// ConnectionCounts is what became of one connection's requests. Those that were
+// deferred or dropped before a connection was chosen are in none.
+type ConnectionCounts struct {
+	Connection   int    `json:"connection"` // from 0 up
+	Delivered    uint64 `json:"delivered"`
+	Errors       uint64 `json:"errors"`
+	Deferred     uint64 `json:"deferred"`
+	NotConnected uint64 `json:"notConnected"`
+}
+
+const maxPerConnection = 256
+
 // Check asserts the identities of a step.
 func (r *StepResult) Check() error {
 	if sum := r.Sent + r.Overflow + total(r.Deferred) + r.LateDropped + r.NotConnected; r.Scheduled != sum {
@@ -109,6 +133,12 @@ func (r *StepResult) take(c counts) {
 	r.Overflow, r.LateDropped, r.NotConnected = c.overflow, c.lateDropped, c.notConnected
 	r.ResponseMs, r.ServiceMs, r.LatenessMs = latency(c.response), latency(c.service), lateness(c.lateness)
 	r.CapLimited = exceeds(r.Overflow, r.Scheduled, 0.01)
+	r.Messages = c.messages
+	if n := len(c.conns) - 1; n <= maxPerConnection {
+		for i, of := range c.conns[1:] {
+			r.PerConnection = append(r.PerConnection, ConnectionCounts{i, of.delivered, of.failed, of.deferred, of.notConnected})
+		}
+	}
 }
 
 func exceeds(part, whole uint64, share float64) bool {
@@ -130,6 +160,9 @@ func (r *StepResult) judge() {
 	}
 	if r.CapLimited {
 		r.warn("cap-limited: %d of %d requests overflowed the in-flight cap; p50 and p99 are those of what it let through", r.Overflow, r.Scheduled)
+	}
+	if n := total(r.StreamsEnded); n > 0 {
+		r.warn("streams: %d ended during the step: %v", n, r.StreamsEnded)
 	}
 	if n := total(r.Deferred) + r.LateDropped; exceeds(n, r.Scheduled, 0.005) {
 		r.warn("sent below offered: %d of %d requests were deferred or dropped late", n, r.Scheduled)

@@ -214,7 +214,7 @@ func TestTimeouts(t *testing.T) {
 func TestErrorsAreNamed(t *testing.T) {
 	want := map[Protocol]string{
 		RestH1: "status_500", RestH2C: "status_500",
-		GRPCUnary: "grpc_RESOURCE_EXHAUSTED", GRPCStream: "grpc_RESOURCE_EXHAUSTED",
+		GRPCUnary: "grpc_RESOURCE_EXHAUSTED", GRPCServerStream: "grpc_RESOURCE_EXHAUSTED", GRPCStream: "grpc_RESOURCE_EXHAUSTED",
 	}
 	eachProtocol(t, func(t *testing.T, p Protocol) {
 		s := startService(t, p, "127.0.0.1:0")
@@ -242,7 +242,7 @@ func TestBadBody(t *testing.T) {
 }
 
 func TestMaxLatenessDrops(t *testing.T) {
-	t0 := newTally(1)
+	t0 := newTally(1, 1)
 	d := &driver{cfg: Config{MaxInFlight: 1, MaxLateness: time.Millisecond}}
 	s := &sender{d: d, t: t0, side: t0.sides[0]}
 	s.release(0, int64(time.Millisecond)+1)

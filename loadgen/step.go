@@ -69,8 +69,9 @@ func (d *driver) step(ctx context.Context, s Step) (Outcome, error) {
 
 // drive sends the schedule, drains and adds up.
 func (d *driver) drive(ctx context.Context, p plan, session *agentWindow, r *StepResult) Outcome {
-	opened := d.engine.connections().markStep()
-	t := newTally(d.cfg.Workers)
+	conns := d.engine.connections()
+	opened, frames, ended := conns.markStep(), conns.tapped(), d.engine.ended()
+	t := newTally(d.cfg.Workers, d.cfg.Connections)
 	d.window.Store(p.window)
 	sending, stopSending := context.WithCancelCause(ctx)
 	defer stopSending(nil)
@@ -112,6 +113,8 @@ func (d *driver) drive(ctx context.Context, p plan, session *agentWindow, r *Ste
 	r.InFlightAtStart, r.InFlightAtEnd = uint64(p.window.inFlightStart.Load()), uint64(p.window.inFlightEnd.Load())
 	r.DeliveredInWindow = p.window.delivered.Load()
 	d.noteConnections(r, opened)
+	r.HTTP2, r.HTTP2Absent = conns.http2Since(frames)
+	r.StreamsEnded = newly(ended, d.engine.ended())
 	if markErr != nil {
 		r.warn("missing: marker: %v", markErr)
 	}
@@ -124,6 +127,33 @@ func (d *driver) drive(ctx context.Context, p plan, session *agentWindow, r *Ste
 	}
 	out.Hlog = hlog
 	return out
+}
+
+// newly is what a count grew by, nil if by nothing.
+func newly(before, now map[string]uint64) map[string]uint64 {
+	var out map[string]uint64
+	for kind, n := range now {
+		if n > before[kind] {
+			out = add(out, map[string]uint64{kind: n - before[kind]})
+		}
+	}
+	return out
+}
+
+// finish closes what outlives the steps, when the last is over, and notes its end
+// with that step.
+func (d *driver) finish(r *StepResult) {
+	f, ok := d.engine.(finisher)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.Drain)
+	defer cancel()
+	ends := f.finish(ctx)
+	r.StreamEnds = &ends
+	if ends.By[grpcOK] != ends.Closed {
+		r.warn("streams: of %d closed by the driver %d ended with OK; %v, %d still open after %s", ends.Closed, ends.By[grpcOK], ends.By, ends.StillOpen, d.cfg.Drain)
+	}
 }
 
 // drain waits for the answers still missing, as long as the config allows.

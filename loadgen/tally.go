@@ -44,11 +44,17 @@ type shard struct {
 	errors    map[string]uint64
 	deferred  map[string]uint64
 	unsent    uint64 // not connected
+	messages  uint64
+	conns     []connCount
 	_         [40]byte
 }
 
-// newTally makes a tally with a sending side for each sender.
-func newTally(senders int) *tally {
+// connCount is what became of one connection's requests.
+type connCount struct{ delivered, failed, deferred, notConnected uint64 }
+
+// newTally makes a tally with a sending side for each sender, for a number of
+// connections.
+func newTally(senders, connections int) *tally {
 	t := &tally{drained: make(chan struct{})}
 	for range senders {
 		t.sides = append(t.sides, &sendSide{lateness: newHistogram()})
@@ -56,6 +62,7 @@ func newTally(senders int) *tally {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.response, s.service = newHistogram(), newHistogram()
+		s.conns = make([]connCount, connections+1) // 0 is for none in particular
 		s.errors, s.deferred = map[string]uint64{}, map[string]uint64{}
 	}
 	t.pending.Store(1)
@@ -86,15 +93,20 @@ func (t *tally) record(r request, index int, o outcome, at int64) {
 	if s.closed {
 		return
 	}
+	s.messages += o.messages
+	on := &s.conns[o.conn]
 	switch o.class {
 	case delivered:
 		s.delivered++
+		on.delivered++
 		recordNs(s.response, at-r.intended)
 		recordNs(s.service, at-r.started)
 	case failedAnswer:
 		s.answered++
+		on.failed++
 		s.errors[o.kind]++
 	case failed:
+		on.failed++
 		s.errors[o.kind]++
 		if o.kind == kindTimeout {
 			// The user of a request that timed out waited at least this long.
@@ -102,8 +114,10 @@ func (t *tally) record(r request, index int, o outcome, at int64) {
 		}
 	case deferred:
 		s.deferred[o.kind]++
+		on.deferred++
 	case notConnected:
 		s.unsent++
+		on.notConnected++
 	}
 	t.settle()
 }
@@ -113,6 +127,8 @@ type counts struct {
 	scheduled, sent, completed, delivered, unanswered uint64
 	overflow, lateDropped, notConnected               uint64
 	errors, deferred                                  map[string]uint64
+	messages                                          uint64
+	conns                                             []connCount // from 1 up
 	response, service, lateness                       *hdrhistogram.Histogram
 }
 
@@ -141,8 +157,15 @@ func (t *tally) close() counts {
 		c.overflow, c.lateDropped = c.overflow+s.overflow, c.lateDropped+s.lateDropped
 		c.lateness.Merge(s.lateness)
 	}
+	c.conns = make([]connCount, len(t.shards[0].conns))
 	for i := range t.shards {
 		s := &t.shards[i]
+		for i, n := range s.conns {
+			sum := &c.conns[i]
+			sum.delivered, sum.failed = sum.delivered+n.delivered, sum.failed+n.failed
+			sum.deferred, sum.notConnected = sum.deferred+n.deferred, sum.notConnected+n.notConnected
+		}
+		c.messages += s.messages
 		c.delivered += s.delivered
 		c.completed += s.delivered + s.answered
 		unsent += s.unsent

@@ -27,7 +27,7 @@ type DriverUse struct {
 
 	GCs          uint64  `json:"gcs"`
 	GCPauseMsMax float64 `json:"gcPauseMsMax"` // upper bound of the longest pause's bucket
-	GCShare      float64 `json:"gcShare"`      // of the process's CPU
+	GCShare      float64 `json:"gcShare"`      // of the CPU that the process may use
 	// RunnableMsP99 is how long goroutines that were ready waited to run.
 	RunnableMsP99 *float64 `json:"runnableMsP99,omitempty"`
 
@@ -59,7 +59,6 @@ type useReading struct {
 	pressure *time.Duration
 	gcs      uint64
 	gcCPU    float64 // seconds
-	allCPU   float64 // seconds, by the runtime's own reckoning
 	pauses   *metrics.Float64Histogram
 	runnable *metrics.Float64Histogram
 }
@@ -67,7 +66,7 @@ type useReading struct {
 type throttleCount struct{ periods, throttled uint64 }
 
 var runtimeMetrics = []string{
-	"/gc/cycles/total:gc-cycles", "/cpu/classes/gc/total:cpu-seconds", "/cpu/classes/user:cpu-seconds",
+	"/gc/cycles/total:gc-cycles", "/cpu/classes/gc/total:cpu-seconds",
 	"/sched/pauses/total/gc:seconds", "/sched/latencies:seconds",
 }
 
@@ -81,8 +80,8 @@ func readUse(own *ownGroups) useReading {
 	metrics.Read(samples)
 	return useReading{
 		at: time.Now(), cpu: ownCPU(), throttle: own.throttled(), pressure: own.pressure(),
-		gcs: samples[0].Value.Uint64(), gcCPU: samples[1].Value.Float64(), allCPU: samples[1].Value.Float64() + samples[2].Value.Float64(),
-		pauses: cloneHistogram(samples[3].Value.Float64Histogram()), runnable: cloneHistogram(samples[4].Value.Float64Histogram()),
+		gcs: samples[0].Value.Uint64(), gcCPU: samples[1].Value.Float64(),
+		pauses: cloneHistogram(samples[2].Value.Float64Histogram()), runnable: cloneHistogram(samples[3].Value.Float64Histogram()),
 	}
 }
 
@@ -108,8 +107,8 @@ func (now useReading) since(before useReading, own *ownGroups) DriverUse {
 		share := float64(*now.pressure-*before.pressure) / float64(elapsed)
 		u.CPUPressure = &share
 	}
-	if cpu := now.allCPU - before.allCPU; cpu > 0 {
-		u.GCShare = (now.gcCPU - before.gcCPU) / cpu
+	if elapsed > 0 && u.AllowanceCPUs > 0 {
+		u.GCShare = (now.gcCPU - before.gcCPU) / (elapsed.Seconds() * u.AllowanceCPUs)
 	}
 	if max, ok := quantileBetween(before.pauses, now.pauses, 1); ok {
 		u.GCPauseMsMax = max * 1e3

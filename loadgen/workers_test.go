@@ -44,6 +44,7 @@ func (e *heldEngine) connect(context.Context) error   { return nil }
 func (e *heldEngine) start(s sink)                    { e.sink = s }
 func (e *heldEngine) preflight(context.Context) error { return nil }
 func (e *heldEngine) connections() *dialer            { return e.dialer }
+func (e *heldEngine) ended() map[string]uint64        { return nil }
 func (e *heldEngine) close()                          {}
 func (e *heldEngine) submit(r request) {
 	e.calls.Add(1)
@@ -64,7 +65,7 @@ func TestTwoWorkersReachWhatOneCannot(t *testing.T) {
 		if err := c.Validate(); err != nil {
 			t.Fatal(err)
 		}
-		e := &heldEngine{hold: 4 * time.Millisecond, dialer: newDialer(c.Address, 0, time.Second)}
+		e := &heldEngine{hold: 4 * time.Millisecond, dialer: newDialer(c)}
 		d := &driver{cfg: c, engine: e, own: findOwnGroups()}
 		e.start(d)
 		p := d.newPlan(c.Steps[0])

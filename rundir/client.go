@@ -40,6 +40,7 @@ type ClientStep struct {
 	ConnectionsWanted int `json:"connectionsWanted"`
 	// ConnectionsOpen is the least number seen open during the step.
 	ConnectionsOpen int `json:"connectionsOpen"`
+	ClientFrames
 
 	// The window: first send + settle to last send.
 	WindowStartMonoNs uint64 `json:"windowStartMonoNs"`

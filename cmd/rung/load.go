@@ -23,6 +23,7 @@ import (
 // loadOptions are the flags of rung load.
 type loadOptions struct {
 	config      loadgen.Config // all that a flag sets directly
+	request     requestOptions
 	protocol    string
 	onVoid      string
 	body        string
@@ -90,11 +91,12 @@ flags; 3 all steps are sound but one or more is client-limited (see
 		},
 	}
 	f, c := cmd.Flags(), &o.config
-	f.StringVar(&o.protocol, "protocol", "", "what the service speaks: rest-h1, rest-h2c, grpc-unary or grpc-stream")
+	f.StringVar(&o.protocol, "protocol", "", "what the service speaks: rest-h1, rest-h2c, grpc-unary, grpc-server-stream or grpc-stream")
 	f.StringVar(&c.Address, "address", "", "`HOST:PORT` of the service")
 	f.StringVar(&c.Path, "path", "/echo", "path of the rest protocols, which POST to it")
 	f.StringVar(&c.ContentType, "content-type", "application/json", "content type of the rest protocols")
-	f.StringVar(&c.Method, "method", "", "gRPC method, /package.Service/Method (default SayHello or Chat of the bundled arms)")
+	f.StringVar(&c.Method, "method", "", "gRPC method, /package.Service/Method (default SayHello, Repeat or Chat of the bundled arms)")
+	o.request.register(f, c)
 	f.StringVar(&o.body, "body", string(payload.Realistic), "body tier: tiny (16 B of JSON, 7 B of protobuf) or realistic (1,309 B, 1,025 B)")
 	f.StringVar(&o.bodyFile, "body-file", "", "`FILE` whose bytes are the body, instead of a tier; for gRPC an encoded message without its prefix")
 	f.IntVar(&c.ReplyLength, "reply-length", 0, "`bytes` a reply must have, else it counts as bad_body; 0 accepts any")
@@ -108,6 +110,7 @@ flags; 3 all steps are sound but one or more is client-limited (see
 	f.DurationVar(&o.warmup, "warmup", 0, "length of the warm-up step, which is marked and kept as step 00; 0 leaves it out")
 	f.IntVar(&c.Connections, "connections", 1, "connections kept open, 1 to 10000; their number is checked in every step")
 	f.IntVar(&c.Streams, "streams", 0, "grpc-stream: streams over all connections, at least one each (default one each)")
+	f.IntVar(&c.InFlightPerStream, "in-flight-per-stream", 0, "grpc-stream: messages in flight on each stream at most; 0 shares --max-in-flight among them, whose default is otherwise this times --streams")
 	f.IntVar(&c.MaxInFlight, "max-in-flight", 0, "requests in flight at most, over all connections; one due above it is overflow (default 256; rest-h1: one per connection, its limit)")
 	f.DurationVar(&c.Timeout, "timeout", loadgen.DefaultTimeout, "limit of one request, 1ms to 5m; it is not sent to the service, and costs rest-h1 the connection")
 	f.DurationVar(&c.Drain, "drain", loadgen.DefaultDrain, "wait for answers after a step's last send, 0 to 5m; what comes later is unanswered")
@@ -140,7 +143,7 @@ func runLoad(ctx context.Context, o loadOptions, stdout, stderr io.Writer) error
 		c, err = o.effective()
 	}
 	if err == nil {
-		err = c.Validate()
+		err = validateLoad(ctx, &o, &c)
 	}
 	if err == nil && o.extend != 0 && !(o.extend > 1 && o.extend <= 10) {
 		err = fmt.Errorf("--extend %g: want above 1 to 10, or 0", o.extend)
@@ -159,6 +162,20 @@ func runLoad(ctx context.Context, o loadOptions, stdout, stderr io.Writer) error
 		return calibrateLoad(ctx, c, o.calibrate, stdout)
 	}
 	return driveLoad(ctx, o, c, stdout, stderr)
+}
+
+// validateLoad checks the config before and after the method's messages are known,
+// which may take a question to the service.
+func validateLoad(ctx context.Context, o *loadOptions, c *loadgen.Config) error {
+	plain := *c
+	plain.IDs = nil
+	if err := plain.Validate(); err != nil {
+		return err
+	}
+	if err := o.request.describe(ctx, c); err != nil {
+		return err
+	}
+	return c.Validate()
 }
 
 // nonZero refuses a zero where the config would take it for "not given".
@@ -188,7 +205,7 @@ func (o *loadOptions) effective() (loadgen.Config, error) {
 	c.Protocol, c.OnVoid = loadgen.Protocol(o.protocol), loadgen.OnVoid(o.onVoid)
 	if c.Method == "" {
 		c.Method = map[loadgen.Protocol]string{
-			loadgen.GRPCUnary: echov1.Echo_SayHello_FullMethodName, loadgen.GRPCStream: echov1.Echo_Chat_FullMethodName,
+			loadgen.GRPCUnary: echov1.Echo_SayHello_FullMethodName, loadgen.GRPCServerStream: echov1.Echo_Repeat_FullMethodName, loadgen.GRPCStream: echov1.Echo_Chat_FullMethodName,
 		}[c.Protocol]
 	}
 	if c.Run == "" {
@@ -196,6 +213,9 @@ func (o *loadOptions) effective() (loadgen.Config, error) {
 	}
 	var err error
 	if c.Body, err = o.bodyBytes(c.Protocol); err != nil {
+		return c, err
+	}
+	if err = o.request.apply(&c); err != nil {
 		return c, err
 	}
 	if c.Steps, err = o.steps(); err != nil {
@@ -223,7 +243,7 @@ func (o *loadOptions) bodyBytes(p loadgen.Protocol) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--body: %w", err)
 	}
-	if p == loadgen.GRPCUnary || p == loadgen.GRPCStream {
+	if p != loadgen.RestH1 && p != loadgen.RestH2C {
 		return payload.Proto(tier), nil
 	}
 	return payload.JSON(tier), nil

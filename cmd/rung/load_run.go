@@ -114,7 +114,7 @@ func higherStep(factor float64) func(loadgen.Outcome) float64 {
 	asked := false
 	return func(last loadgen.Outcome) float64 {
 		step, err := runStep(last)
-		if asked || err != nil { // an error has ended the run when the step was written
+		if asked || err != nil { // an error ends the run when the step is written
 			return 0
 		}
 		asked = true
