@@ -98,6 +98,9 @@ type Config struct {
 	Drain time.Duration
 	// Settle is left out of the window at its start.
 	Settle time.Duration
+	// Watchdog is how long a step may take beyond its schedule, Timeout and Drain,
+	// and a closed loop's by count in all; one that takes longer is ended and void.
+	Watchdog time.Duration
 	// Gap separates a step's drain from the next step.
 	Gap time.Duration
 	// Lead is how far ahead of its first send a step is planned, so that its
@@ -128,6 +131,7 @@ const (
 	DefaultGap            = 300 * time.Millisecond
 	DefaultLead           = 400 * time.Millisecond
 	DefaultConnectTimeout = time.Second
+	DefaultWatchdog       = 10 * time.Minute
 	MinLead               = 300 * time.Millisecond
 
 	maxWorkers     = 64
@@ -165,6 +169,7 @@ func (c *Config) fill() {
 	}
 	c.MaxInFlight = or(c.MaxInFlight, max(DefaultMaxInFlight, c.Connections, c.Streams))
 	c.Timeout = or(c.Timeout, DefaultTimeout)
+	c.Watchdog = or(c.Watchdog, DefaultWatchdog)
 	c.Lead = or(c.Lead, DefaultLead)
 	c.ConnectTimeout = or(c.ConnectTimeout, DefaultConnectTimeout)
 	c.OnVoid = or(c.OnVoid, OnVoidContinue)
@@ -193,6 +198,7 @@ func (c *Config) Validate() error {
 	}{
 		{"timeout", c.Timeout, time.Millisecond, 5 * time.Minute},
 		{"drain", c.Drain, 0, 5 * time.Minute},
+		{"watchdog", c.Watchdog, 100 * time.Millisecond, 24 * time.Hour},
 		{"settle", c.Settle, 0, time.Hour},
 		{"gap", c.Gap, 0, time.Hour},
 		{"lead", c.Lead, MinLead, time.Minute},
@@ -269,7 +275,7 @@ func (c *Config) validateClient() error {
 	}
 	if c.IDs != nil {
 		// Preflight has slots of its own.
-		if err := c.IDs.validate(max(c.MaxInFlight, c.Streams)+c.Connections, c.Body); err != nil {
+		if err := c.IDs.validate(c.idSlots(), c.Body); err != nil {
 			return err
 		}
 	}
@@ -300,6 +306,9 @@ func (c *Config) validateStep(s Step) error {
 	}
 	return nil
 }
+
+// idSlots is how many slots' ids a run uses, those of preflight included.
+func (c *Config) idSlots() int { return c.MaxInFlight + max(c.Connections, c.Streams) }
 
 func (c *Config) scheme() string {
 	if c.TLS != nil {

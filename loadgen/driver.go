@@ -72,7 +72,7 @@ func (d *driver) record(r request, shard int, o outcome, at int64) {
 	r.tally.record(r, shard, o, at)
 }
 
-func (d *driver) release(request) { d.inFlight.Add(-1) }
+func (d *driver) release(request, outcome) { d.inFlight.Add(-1) }
 
 // Run validates the config, makes sure that the service answers, and drives the
 // steps in order. An error means that the run did not come to its end: the

@@ -10,6 +10,10 @@ type request struct {
 	intended int64 // mono ns, when the schedule wanted it sent
 	started  int64 // mono ns, when it was handed to the engine
 	tally    *tally
+	// Of a closed loop, else zero: how many its slot sends yet, this one included,
+	// and the slot's ids.
+	left int
+	ids  *idRange
 }
 
 // class sorts outcomes by what they mean for the counts.
@@ -59,7 +63,7 @@ type sink interface {
 	record(r request, shard int, o outcome, at int64)
 	// release gives r's slot back; it follows record, but for a request that
 	// timed out and still occupies the protocol, later.
-	release(r request)
+	release(r request, o outcome)
 }
 
 // finisher is an engine whose streams outlive requests and have an end of their own.

@@ -220,7 +220,7 @@ func (x *calls) exchange(s *slot, deadline int64) outcome {
 	if cc.GetState() != connectivity.Ready {
 		return outcome{class: notConnected}.on(cc.index)
 	}
-	body, err := x.body.next(&s.ids)
+	body, err := x.body.next(s.ids)
 	if err != nil {
 		return outcome{class: deferred, kind: whyNoID}.on(cc.index)
 	}

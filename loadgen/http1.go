@@ -103,7 +103,7 @@ func (x *http1) exchange(s *slot, deadline int64) outcome {
 	if c == nil {
 		return outcome{class: notConnected}.on(l.index)
 	}
-	body, err := x.body.next(&s.ids)
+	body, err := x.body.next(s.ids)
 	if err != nil {
 		return outcome{class: deferred, kind: whyNoID}.on(l.index)
 	}

@@ -134,11 +134,19 @@ func (r *StepResult) take(c counts) {
 	r.ResponseMs, r.ServiceMs, r.LatenessMs = latency(c.response), latency(c.service), lateness(c.lateness)
 	r.CapLimited = exceeds(r.Overflow, r.Scheduled, 0.01)
 	r.Messages = c.messages
-	if n := len(c.conns) - 1; n <= maxPerConnection {
-		for i, of := range c.conns[1:] {
-			r.PerConnection = append(r.PerConnection, ConnectionCounts{i, of.delivered, of.failed, of.deferred, of.notConnected})
-		}
+	r.PerConnection = perConnection(c.conns)
+}
+
+// perConnection is nil where there are too many connections to list.
+func perConnection(conns []connCount) []ConnectionCounts {
+	var all []ConnectionCounts
+	if len(conns)-1 > maxPerConnection {
+		return nil
 	}
+	for i, of := range conns[1:] {
+		all = append(all, ConnectionCounts{i, of.delivered, of.failed, of.deferred, of.notConnected})
+	}
+	return all
 }
 
 func exceeds(part, whole uint64, share float64) bool {

@@ -73,6 +73,9 @@ func (d *driver) drive(ctx context.Context, p plan, session *agentWindow, r *Ste
 	opened, frames, ended := conns.markStep(), conns.tapped(), d.engine.ended()
 	t := newTally(d.cfg.Workers, d.cfg.Connections)
 	d.window.Store(p.window)
+	limit := time.Duration(p.window.end-monoNow()) + d.cfg.Timeout + d.cfg.Drain + d.cfg.Watchdog
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, &watchdogError{limit})
+	defer cancel()
 	sending, stopSending := context.WithCancelCause(ctx)
 	defer stopSending(nil)
 

@@ -48,7 +48,8 @@ type streams struct {
 type lane struct {
 	index int
 	conn  *channel
-	ids   idRange      // of the sender, and before it of preflight
+	ids   idRange      // of the sender
+	probe idRange      // of preflight
 	share int32        // messages in flight at most
 	used  atomic.Int32 // slots taken
 	// work has room for share and for the request without a tally that ends the
@@ -72,7 +73,7 @@ func newStreams(c Config, d *dialer) (*streams, error) {
 		share = c.InFlightPerStream
 	}
 	for i := range c.Streams {
-		l := &lane{index: i, conn: ch.conns[i%len(ch.conns)], ids: e.body.slotRange(i), share: int32(share), work: make(chan request, 2*share)}
+		l := &lane{index: i, conn: ch.conns[i%len(ch.conns)], ids: e.body.slotRange(i), probe: e.body.slotRange(c.MaxInFlight + i), share: int32(share), work: make(chan request, 2*share)}
 		l.link = newLink(i, func(ctx context.Context) (*stream, error) { return e.open(ctx, l) })
 		e.lanes = append(e.lanes, l)
 	}
@@ -153,7 +154,7 @@ func (e *streams) submit(r request) {
 		o = outcome{class: deferred, kind: whyStreamFull}
 	}
 	e.sink.record(r, int(first), o, monoNow())
-	e.sink.release(r)
+	e.sink.release(r, o)
 }
 
 // send writes the messages of a lane. It blocks while the stream's window is
@@ -170,7 +171,7 @@ func (e *streams) send(l *lane) {
 		case now-r.started > int64(e.timeout):
 			e.drop(l, r, outcome{class: deferred, kind: whyFlowControl}, now)
 		default:
-			body, err := e.body.next(&l.ids)
+			body, err := e.body.next(or(r.ids, &l.ids))
 			if err != nil {
 				e.drop(l, r, outcome{class: deferred, kind: whyNoID}, now)
 				continue
@@ -190,12 +191,12 @@ func (e *streams) send(l *lane) {
 
 func (e *streams) drop(l *lane, r request, o outcome, at int64) {
 	e.sink.record(r, l.index, o.on(l.conn.index), at)
-	e.release(l, r)
+	e.release(l, r, o)
 }
 
-func (e *streams) release(l *lane, r request) {
+func (e *streams) release(l *lane, r request, o outcome) {
 	l.used.Add(-1)
-	e.sink.release(r)
+	e.sink.release(r, o)
 }
 
 // receive reads the replies of one stream until it breaks.
@@ -216,10 +217,11 @@ func (e *streams) receive(l *lane, st *stream) {
 			err = errExtraReply
 			break
 		}
+		o := e.rule.judgeMessage(into)
 		if !m.expired {
-			e.sink.record(m.request, l.index, e.rule.judgeMessage(into).on(l.conn.index), at)
+			e.sink.record(m.request, l.index, o.on(l.conn.index), at)
 		}
-		e.release(l, m.request)
+		e.release(l, m.request, o)
 	}
 	st.cancel()
 	l.conn.give()
@@ -238,7 +240,7 @@ func (e *streams) receive(l *lane, st *stream) {
 		if !m.expired {
 			e.sink.record(m.request, l.index, o.on(l.conn.index), at)
 		}
-		e.release(l, m.request)
+		e.release(l, m.request, o)
 	}
 	l.lost(st)
 }
@@ -289,7 +291,7 @@ func (e *streams) probe(ctx context.Context, l *lane) outcome {
 	if st == nil {
 		return outcome{class: notConnected}
 	}
-	body, err := e.body.next(&l.ids)
+	body, err := e.body.next(&l.probe)
 	if err != nil {
 		return outcome{class: deferred, kind: whyNoID}
 	}

@@ -13,6 +13,7 @@ import (
 type tally struct {
 	sides      []*sendSide
 	neverTried uint64 // the service was gone before they were due
+	handedLoop atomic.Uint64
 
 	shards [tallyShards]shard
 
@@ -74,6 +75,12 @@ func (t *tally) hand(s *sendSide, lateNs int64) {
 	s.handed++
 	t.pending.Add(1)
 	recordNs(s.lateness, lateNs)
+}
+
+// again counts a request of a loop that has no sending side.
+func (t *tally) again() {
+	t.handedLoop.Add(1)
+	t.pending.Add(1)
 }
 
 // sendingDone says that the scheduler hands over no more.
@@ -151,7 +158,8 @@ func (t *tally) close() counts {
 		response: newHistogram(), service: newHistogram(), lateness: newHistogram(),
 		unanswered: uint64(max(t.pending.Load(), 0)),
 	}
-	var unsent, handed uint64
+	var unsent uint64
+	handed := t.handedLoop.Load()
 	for _, s := range t.sides {
 		c.scheduled, handed = c.scheduled+s.scheduled, handed+s.handed
 		c.overflow, c.lateDropped = c.overflow+s.overflow, c.lateDropped+s.lateDropped

@@ -63,9 +63,10 @@ func (u *unary) carry(s *slot) {
 		if r.tally == nil {
 			return
 		}
+		s.ids = or(r.ids, &s.own)
 		o := u.x.exchange(s, r.started+int64(u.timeout))
 		u.sink.record(r, s.index, o, monoNow())
-		u.sink.release(r)
+		u.sink.release(r, o)
 	}
 }
 
@@ -126,14 +127,19 @@ type slot struct {
 	ctx    context.Context
 	cancel *func()
 
-	ids     idRange
+	own     idRange
+	ids     *idRange // own, or those of a closed loop's slot
 	reply   reply
 	scratch []byte
 }
 
 const slotFired = -1
 
-func newSlot(index int, ids idRange) *slot { return &slot{index: index, ids: ids} }
+func newSlot(index int, ids idRange) *slot {
+	s := &slot{index: index, own: ids}
+	s.ids = &s.own
+	return s
+}
 
 // arm lets the sweep call giveUp after the deadline, once, until disarm.
 func (s *slot) arm(giveUp *func(), deadline int64) {

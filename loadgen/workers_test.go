@@ -50,7 +50,7 @@ func (e *heldEngine) submit(r request) {
 	e.calls.Add(1)
 	time.Sleep(e.hold)
 	e.sink.record(r, 0, outcome{class: delivered}, monoNow())
-	e.sink.release(r)
+	e.sink.release(r, outcome{})
 }
 
 // Two workers reach what one cannot: each request holds its sender for 4 ms, so

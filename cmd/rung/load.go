@@ -24,6 +24,7 @@ import (
 type loadOptions struct {
 	config      loadgen.Config // all that a flag sets directly
 	request     requestOptions
+	closed      closedOptions
 	protocol    string
 	onVoid      string
 	body        string
@@ -55,7 +56,7 @@ const (
 func newLoadCommand() *cobra.Command {
 	var o loadOptions
 	cmd := &cobra.Command{
-		Use:   "load --protocol PROTOCOL --address HOST:PORT (--rates R1,R2,… | --calibrate D)",
+		Use:   "load --protocol PROTOCOL --address HOST:PORT (--rates R1,R2,… | --closed C1,C2,… | --calibrate D)",
 		Short: "Drive a service up a ladder of offered rates, in an open loop",
 		Long: `Drive a running service through steps of rising offered load over persistent
 connections, and write what was offered, sent and got to a run directory. With
@@ -126,6 +127,10 @@ flags; 3 all steps are sound but one or more is client-limited (see
 	f.Float64Var(&o.extend, "extend", 0, "if the last step keeps up, one more at this multiple of its rate, above 1 to 10; 0 adds none")
 	f.StringVar(&o.onVoid, "on-void", string(loadgen.OnVoidContinue), "after a void step: continue with the next, or stop")
 	f.StringVar(&o.limited, "client-limited", limitedFail, "a step that measured the driver and not the service: fail (exit code 3) or warn (exit code 0)")
+	f.StringSliceVar(&o.closed.slots, "closed", nil, "instead of a ladder, a closed loop with these numbers of slots, one step each: a slot sends its next request when its last was answered")
+	f.IntVar(&o.closed.perSlot, "iterations-per-slot", 0, "closed loop: requests of each slot, which end the step; 0 ends it after --duration")
+	f.StringVar(&o.closed.lines, "lines", "", "closed loop: new `FILE` for a line '<ms> <status> <cause>' per request")
+	f.DurationVar(&c.Watchdog, "watchdog", loadgen.DefaultWatchdog, "how long a step may take beyond its schedule, --timeout and --drain, and one by count in all, 100ms to 24h; then it is ended and void")
 	f.DurationVar(&o.calibrate, "calibrate", 0, "instead of a ladder, a closed loop of --max-in-flight requests for this long, 100ms to 1h; prints {\"capacityHz\": …}")
 	f.BoolVar(&o.json, "json", false, "print the results as JSON on stdout at the end")
 	f.IntVar(&o.firstIndex, "first-index", 1, "index of the first step")
@@ -151,8 +156,8 @@ func runLoad(ctx context.Context, o loadOptions, stdout, stderr io.Writer) error
 	if err == nil && o.limited != limitedFail && o.limited != limitedWarn {
 		err = fmt.Errorf("--client-limited %q: want %s or %s", o.limited, limitedFail, limitedWarn)
 	}
-	if err == nil && o.calibrate == 0 && len(c.Steps) == 0 {
-		err = errors.New("neither --rates nor --calibrate is given: name the offered rates, as in --rates 100,200,300")
+	if err == nil && o.calibrate == 0 && len(o.closed.slots) == 0 && len(c.Steps) == 0 {
+		err = errors.New("neither --rates nor --calibrate nor --closed is given: name the offered rates, as in --rates 100,200,300")
 	}
 	if err != nil {
 		return exitError{exitUsage, flagError(err)}
@@ -160,6 +165,9 @@ func runLoad(ctx context.Context, o loadOptions, stdout, stderr io.Writer) error
 	tuneDriver()
 	if o.calibrate != 0 {
 		return calibrateLoad(ctx, c, o.calibrate, stdout)
+	}
+	if len(o.closed.slots) > 0 {
+		return driveClosed(ctx, o, c, stdout, stderr)
 	}
 	return driveLoad(ctx, o, c, stdout, stderr)
 }

@@ -150,7 +150,7 @@ func TestLoadBadFlags(t *testing.T) {
 			t.Errorf("%q: exit %d, %q; want 2 and %q", tc.args, code, stderr, tc.want)
 		}
 	}
-	if _, stderr, code := runLoadCommand(t, good[:4]...); code != exitUsage || !strings.Contains(stderr, "neither --rates nor --calibrate") {
+	if _, stderr, code := runLoadCommand(t, good[:4]...); code != exitUsage || !strings.Contains(stderr, "neither --rates nor --calibrate nor --closed") {
 		t.Errorf("no rates: exit %d, %s", code, stderr)
 	}
 }
