@@ -45,6 +45,7 @@ type ClosedResult struct {
 
 	DeliveredHz float64    `json:"deliveredHz"`
 	ServiceMs   *LatencyMs `json:"serviceMs,omitempty"`
+	P95Ms       *float64   `json:"p95Ms,omitempty"` // of ServiceMs
 
 	// ClientCPUNs is this process's CPU time over the step.
 	ClientCPUNs   uint64             `json:"clientCpuNs"`
@@ -194,7 +195,10 @@ func runClosed(ctx context.Context, cfg Config, s ClosedStep, lines *lineWriter)
 	r.Sent, r.Completed, r.Delivered, r.Errors, r.Unanswered = c.sent, c.completed, c.delivered, c.errors, c.unanswered
 	r.Deferred, r.NotConnected, r.SlotsLost = c.deferred, c.notConnected, int(loop.lost.Load())
 	r.DeliveredHz = float64(c.delivered) / r.Seconds
-	r.ServiceMs = latency(c.service)
+	if r.ServiceMs = latency(c.service); r.ServiceMs != nil {
+		p95 := float64(c.service.ValueAtPercentile(95)) / 1e6
+		r.P95Ms = &p95
+	}
 	r.ClientCPUNs = uint64(after.cpu - before.cpu)
 	r.Driver = after.since(before, own)
 	watch.into(&r.Driver)
@@ -285,7 +289,8 @@ func (l *closedLoop) stop() counts {
 	l.stopped = true
 	l.mu.Unlock()
 	l.tally.sendingDone()
-	return l.tally.close()
+	l.tally.seal()
+	return l.tally.add()
 }
 
 // refusedPause is how long a slot stays away from a peer at its stream limit.

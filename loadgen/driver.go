@@ -32,14 +32,21 @@ type Progress struct {
 	Step              Step
 	Elapsed, Duration time.Duration // since the first send; of the schedule
 	Delivered         uint64
+	InFlight          int64
+	// Last is the last whole interval, zero before there is one.
+	Last Point
 }
 
 // Outcome is all that there is about a finished step.
 type Outcome struct {
 	Step   Step
 	Result StepResult
-	Hlog   []byte        // HdrHistogram log; nil for a step that was not driven
-	Agent  []AgentRecord // one per target; nil when missing, which is among the warnings
+	Hlog   []byte // HdrHistogram log, an interval per point and tag; nil for a step that was not driven
+	// ResponseHgrm and ServiceHgrm are distributions of percentiles, in
+	// milliseconds; nil like Hlog.
+	ResponseHgrm, ServiceHgrm []byte
+	Points                    []Point       // the step's course
+	Agent                     []AgentRecord // one per target; nil when missing, which is among the warnings
 }
 
 // Summary is how a run ended.

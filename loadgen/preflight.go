@@ -24,6 +24,22 @@ func (e *preflightError) Error() string {
 	return fmt.Sprintf("%s %d of %d: %s", what, e.connection+1, e.of, e.outcome)
 }
 
+// Once connects, sends one request on each connection and wants a good answer:
+// what a client does that is started anew for each request.
+func Once(ctx context.Context, cfg Config) error {
+	cfg.Steps, cfg.Agent = nil, nil
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	e, err := newEngine(cfg)
+	if err != nil {
+		return err
+	}
+	e.start(&closedLoop{engine: e})
+	defer e.close()
+	return preflight(ctx, cfg, e)
+}
+
 // preflight connects and wants one success on each connection. Its errors name
 // the endpoint and what to do about it.
 func preflight(ctx context.Context, c Config, e engine) error {

@@ -81,14 +81,13 @@ func (s *sender) walk() error {
 // release decides about one request that is due. What it costs does not depend
 // on how far behind the service is.
 func (s *sender) release(due, now int64) {
-	s.side.scheduled++
 	late := now - due
 	if limit := int64(s.d.cfg.MaxLateness); limit > 0 && late > limit {
-		s.side.lateDropped++
+		s.side.drop(true)
 		return
 	}
 	if !s.d.takeSlot() {
-		s.side.overflow++
+		s.side.drop(false)
 		return
 	}
 	s.t.hand(s.side, late)
@@ -126,34 +125,18 @@ func (s *sender) await(instant int64) (now int64, err error) {
 	}
 }
 
-// followEdges writes the markers of a window when its edges are reached and
-// reports progress in between. When sending stops early the end marker says when.
-func (d *driver) followEdges(sending context.Context, p plan, t *tally) error {
-	if !d.watch(sending, p, t, p.window.start) {
+// followEdges writes the markers of a window when its edges are reached. When sending stops early the end marker says when.
+func (d *driver) followEdges(sending context.Context, p plan) error {
+	if !sleepUntil(sending, p.window.start) {
 		return nil // the window never opened
 	}
 	err := d.mark(p.step, rungv1.Marker_EDGE_START, p.window.start)
 	end := p.window.end
-	if !d.watch(sending, p, t, end) {
+	if !sleepUntil(sending, end) {
 		end = min(end, monoNow())
 	}
 	if e := d.mark(p.step, rungv1.Marker_EDGE_END, end); err == nil {
 		err = e
 	}
 	return err
-}
-
-// watch reports progress until an instant; false when sending stopped before it.
-func (d *driver) watch(sending context.Context, p plan, t *tally, until int64) bool {
-	const every = 250e6
-	for d.hooks.Progress != nil && until-monoNow() > every {
-		if !sleepUntil(sending, monoNow()+every) {
-			return false
-		}
-		d.hooks.Progress(Progress{
-			Step: p.step, Delivered: t.sofar(),
-			Elapsed: max(0, sinceMono(p.first)), Duration: p.step.Duration,
-		})
-	}
-	return sleepUntil(sending, until)
 }

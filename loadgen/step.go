@@ -79,9 +79,16 @@ func (d *driver) drive(ctx context.Context, p plan, session *agentWindow, r *Ste
 	sending, stopSending := context.WithCancelCause(ctx)
 	defer stopSending(nil)
 
+	rec := d.newRecorder(p, t)
+	recording, stopRecording := context.WithCancel(context.Background())
+	defer stopRecording()
+	var recorded sync.WaitGroup
+	recorded.Go(func() { rec.run(recording) })
+	recorded.Go(func() { d.follow(recording, p, t, &rec.latest) })
+
 	var edges sync.WaitGroup
 	var markErr error
-	edges.Go(func() { markErr = d.followEdges(sending, p, t) })
+	edges.Go(func() { markErr = d.followEdges(sending, p) })
 	edges.Go(func() { session.end(sending, p.window.end) })
 
 	// The driver sleeps until its first send is near, so that its CPU figure is
@@ -103,7 +110,11 @@ func (d *driver) drive(ctx context.Context, p plan, session *agentWindow, r *Ste
 	stoppedAt := monoNow()
 	d.drain(ctx, t)
 	drainEnd := monoNow()
-	c := t.close()
+	t.seal()
+	stopRecording()
+	recorded.Wait()
+	rec.end()
+	c := t.add()
 	r.take(c)
 	r.ClientCPUNs = uint64(ownCPU() - before.cpu)
 	r.Driver = after.since(before, d.own)
@@ -123,12 +134,19 @@ func (d *driver) drive(ctx context.Context, p plan, session *agentWindow, r *Ste
 	}
 	d.judge(r, p, sendErr, stoppedAt)
 
-	out := Outcome{Step: p.step, Result: *r}
-	hlog, err := encodeHlog(r.Name, wallOf(p.first), wallOf(drainEnd), c.response, c.service)
-	if err != nil {
-		out.Result.warn("missing: histogram log: %v", err)
+	out := Outcome{Step: p.step, Result: *r, Points: rec.points}
+	var err error
+	if rec.err != nil {
+		out.Result.warn("missing: histogram log: %v", rec.err)
+	} else {
+		out.Hlog = rec.hlog.Bytes()
 	}
-	out.Hlog = hlog
+	if out.ResponseHgrm, err = hgrm(c.response); err == nil {
+		out.ServiceHgrm, err = hgrm(c.service)
+	}
+	if err != nil {
+		out.Result.warn("missing: percentile distribution: %v", err)
+	}
 	return out
 }
 

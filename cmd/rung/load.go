@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,7 @@ type loadOptions struct {
 	config      loadgen.Config // all that a flag sets directly
 	request     requestOptions
 	closed      closedOptions
+	selftest    selftestOptions
 	protocol    string
 	onVoid      string
 	body        string
@@ -36,6 +38,7 @@ type loadOptions struct {
 	agent       string
 	agentTarget string
 	out         string
+	csv         string
 	calibrate   time.Duration
 	json        bool
 	extend      float64
@@ -56,7 +59,7 @@ const (
 func newLoadCommand() *cobra.Command {
 	var o loadOptions
 	cmd := &cobra.Command{
-		Use:   "load --protocol PROTOCOL --address HOST:PORT (--rates R1,R2,… | --closed C1,C2,… | --calibrate D)",
+		Use:   "load --protocol PROTOCOL --address HOST:PORT (--rates R1,R2,… | --closed C1,C2,… | --calibrate D) | --selftest",
 		Short: "Drive a service up a ladder of offered rates, in an open loop",
 		Long: `Drive a running service through steps of rising offered load over persistent
 connections, and write what was offered, sent and got to a run directory. With
@@ -83,6 +86,16 @@ flags; 3 all steps are sound but one or more is client-limited (see
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.args = os.Args[1:]
+			if o.selftest.run {
+				o.protocol = cmp.Or(o.protocol, string(loadgen.GRPCUnary))
+				o.config.Address = "127.0.0.1:1" // the service will say
+				if !cmd.Flags().Changed("duration") {
+					o.duration = time.Second
+				}
+				if !cmd.Flags().Changed("body") {
+					o.body = string(payload.Tiny)
+				}
+			}
 			// A campaign reads the verdict from the result, and takes another exit
 			// code for a failure.
 			if cmd.Flags().Changed("first-index") && !cmd.Flags().Changed("client-limited") {
@@ -124,6 +137,7 @@ flags; 3 all steps are sound but one or more is client-limited (see
 	f.StringVar(&o.agent, "agent", "", "agent to measure with: unix:///PATH or HOST:PORT")
 	f.StringVar(&o.agentTarget, "agent-target", "", "`NAME` of the agent's target (default that of --arm)")
 	f.StringVar(&o.out, "out", "", "`DIR` to write the run to; it must not exist, or be empty")
+	f.StringVar(&o.csv, "csv", "", "new `FILE` for a row per step, written as each step ends")
 	f.Float64Var(&o.extend, "extend", 0, "if the last step keeps up, one more at this multiple of its rate, above 1 to 10; 0 adds none")
 	f.StringVar(&o.onVoid, "on-void", string(loadgen.OnVoidContinue), "after a void step: continue with the next, or stop")
 	f.StringVar(&o.limited, "client-limited", limitedFail, "a step that measured the driver and not the service: fail (exit code 3) or warn (exit code 0)")
@@ -131,6 +145,12 @@ flags; 3 all steps are sound but one or more is client-limited (see
 	f.IntVar(&o.closed.perSlot, "iterations-per-slot", 0, "closed loop: requests of each slot, which end the step; 0 ends it after --duration")
 	f.StringVar(&o.closed.lines, "lines", "", "closed loop: new `FILE` for a line '<ms> <status> <cause>' per request")
 	f.DurationVar(&c.Watchdog, "watchdog", loadgen.DefaultWatchdog, "how long a step may take beyond its schedule, --timeout and --drain, and one by count in all, 100ms to 24h; then it is ended and void")
+	f.BoolVar(&o.selftest.run, "selftest", false, "measure the driver itself: a closed loop of 1, 2, 4, … slots against a null service that it starts, --duration each (default 1s); --protocol's default is grpc-unary")
+	f.IntVar(&o.selftest.runs, "selftest-runs", 1, "runs of the self-test, whose medians are shown, 1 to 100")
+	f.IntVar(&o.selftest.slots, "selftest-slots", 64, "slots of the self-test's last step, 1 to 1024")
+	f.BoolVar(&o.selftest.perProcess, "selftest-per-process", true, "measure a client beside it that is started anew for each request")
+	f.BoolVar(&o.selftest.once, "once", false, "connect, make one request, and exit")
+	cobra.CheckErr(f.MarkHidden("once"))
 	f.DurationVar(&o.calibrate, "calibrate", 0, "instead of a ladder, a closed loop of --max-in-flight requests for this long, 100ms to 1h; prints {\"capacityHz\": …}")
 	f.BoolVar(&o.json, "json", false, "print the results as JSON on stdout at the end")
 	f.IntVar(&o.firstIndex, "first-index", 1, "index of the first step")
@@ -156,13 +176,22 @@ func runLoad(ctx context.Context, o loadOptions, stdout, stderr io.Writer) error
 	if err == nil && o.limited != limitedFail && o.limited != limitedWarn {
 		err = fmt.Errorf("--client-limited %q: want %s or %s", o.limited, limitedFail, limitedWarn)
 	}
-	if err == nil && o.calibrate == 0 && len(o.closed.slots) == 0 && len(c.Steps) == 0 {
+	if err == nil && o.calibrate == 0 && !o.selftest.run && !o.selftest.once && len(o.closed.slots) == 0 && len(c.Steps) == 0 {
 		err = errors.New("neither --rates nor --calibrate nor --closed is given: name the offered rates, as in --rates 100,200,300")
 	}
 	if err != nil {
 		return exitError{exitUsage, flagError(err)}
 	}
 	tuneDriver()
+	if o.selftest.once {
+		if err := loadgen.Once(ctx, c); err != nil {
+			return exitError{exitFailure, err}
+		}
+		return nil
+	}
+	if o.selftest.run {
+		return runSelftest(ctx, o, c, stdout, stderr)
+	}
 	if o.calibrate != 0 {
 		return calibrateLoad(ctx, c, o.calibrate, stdout)
 	}

@@ -57,12 +57,16 @@ func driveLoad(ctx context.Context, o loadOptions, c loadgen.Config, stdout, std
 	}
 	result := loadResult{Run: c.Run, Arm: c.Arm, Out: o.out}
 	progress := newLoadProgress(stderr, c)
+	table, err := newStepTable(o.csv)
+	if err != nil {
+		return exitError{exitUsage, err}
+	}
 	hooks := loadgen.Hooks{
 		Markers: stdout,
 		StepDone: func(s loadgen.Outcome) error {
 			result.Steps = append(result.Steps, s.Result)
 			progress.done(s.Result)
-			return w.write(s)
+			return errors.Join(w.write(s), table.write(s.Result))
 		},
 	}
 	if o.extend > 0 {
@@ -73,6 +77,7 @@ func driveLoad(ctx context.Context, o loadOptions, c loadgen.Config, stdout, std
 	}
 	sum, err := loadgen.Run(ctx, c, hooks)
 	progress.finish()
+	err = errors.Join(err, table.close())
 	result.Void, result.Missing = sum.Void, sum.Missing
 	for _, m := range sum.Missing {
 		fmt.Fprintf(stderr, "rung load: step %s\n", m)
@@ -194,10 +199,32 @@ func runStep(o loadgen.Outcome) (rundir.Step, error) {
 		Index: o.Step.Index, Name: o.Result.Name, OfferedHz: o.Step.OfferedHz, Warmup: o.Step.Warmup,
 		Client: client, Hlog: o.Hlog,
 	}
+	if s.Beside, err = besideStep(o); err != nil {
+		return rundir.Step{}, err
+	}
 	if len(o.Agent) > 0 {
 		s.Record, s.ProfileGz = o.Agent[0].Record, o.Agent[0].ProfileGz
 	}
 	return s, nil
+}
+
+// besideStep are the files of a step for other tools: percentile distributions
+// and the series.
+func besideStep(o loadgen.Outcome) (map[string][]byte, error) {
+	if len(o.Points) == 0 {
+		return nil, nil
+	}
+	series, err := loadgen.SeriesCSV(o.Points)
+	if err != nil {
+		return nil, fmt.Errorf("series of step %s: %w", o.Result.Name, err)
+	}
+	files := map[string][]byte{"series.csv": series}
+	for name, data := range map[string][]byte{"response.hgrm": o.ResponseHgrm, "service.hgrm": o.ServiceHgrm} {
+		if len(data) > 0 {
+			files[name] = data
+		}
+	}
+	return files, nil
 }
 
 // clientStep converts by way of JSON, the shape that both types promise.

@@ -212,7 +212,7 @@ func TestLoadClientLimited(t *testing.T) {
 	address, _ := startTestArm(t, "null-grpc")
 	dir := filepath.Join(t.TempDir(), "run")
 	// No driver decides about ten million requests per second.
-	args := []string{"--protocol", "grpc-unary", "--address", address, "--body", "tiny", "--rates", "1e7", "--duration", "600ms",
+	args := []string{"--protocol", "grpc-unary", "--address", address, "--body", "tiny", "--max-in-flight", "4", "--rates", "1e7", "--duration", "600ms",
 		"--settle", "100ms", "--drain", "500ms", "--client-limited", "fail"}
 	_, stderr, code := runLoadCommand(t, append(args, "--out", dir)...)
 	if code != exitLimited || !strings.Contains(stderr, "client-limited step 01-10000000: ") {
