@@ -57,7 +57,7 @@ func newDialer(c Config) *dialer {
 func (d *dialer) dial(ctx context.Context, onClose func()) (*countedConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
-	c := &countedConn{d: d, onClose: onClose, lookedAt: monoNow()}
+	c := &countedConn{d: d, onClose: onClose, lookedAt: monoNow(), gone: make(chan struct{})}
 	if err := d.connect(ctx, c); err != nil {
 		d.last.Store(&err)
 		if d.open.Load() == 0 {
@@ -168,6 +168,7 @@ type countedConn struct {
 	d        *dialer
 	onClose  func()
 	once     sync.Once
+	gone     chan struct{} // closed by Close
 
 	heldUs, lookedAt int64 // of unsentOf
 }
@@ -179,6 +180,7 @@ func (c *countedConn) Close() error {
 	// The socket at once: TLS would first wait to say goodbye to a peer that may be stuck.
 	err := c.raw.Close()
 	c.once.Do(func() {
+		close(c.gone)
 		c.d.closed(c)
 		if c.onClose != nil {
 			c.onClose()

@@ -3,35 +3,31 @@ package loadgen
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"sync"
-
-	xhttp2 "golang.org/x/net/http2"
+	"time"
 )
 
-// http2 speaks HTTP/2, by prior knowledge or over TLS, through x/net's client
+// http2 speaks HTTP/2, by prior knowledge or over TLS, through net/http's client
 // connections, each on one connection that we dial.
 type http2 struct {
-	dialer    *dialer
-	transport *xhttp2.Transport
-	links     []*link[h2conn]
-	head      *http.Request
-	body      *requestBody
-	rule      replyRule
+	dialer *dialer
+	links  []*link[h2conn]
+	head   *http.Request
+	body   *requestBody
+	rule   replyRule
 }
 
 type h2conn struct {
-	client *xhttp2.ClientConn
-	conn   *countedConn
+	client *http.ClientConn
 }
 
 func newHTTP2(c Config, d *dialer) (*http2, error) {
-	x := &http2{
-		dialer: d, body: newRequestBody(c.Body, c.IDs),
-		transport: &xhttp2.Transport{DisableCompression: true, AllowHTTP: true, MaxHeaderListSize: maxReplyHead},
-	}
+	x := &http2{dialer: d, body: newRequestBody(c.Body, c.IDs)}
 	var err error
 	if x.head, err = newHTTPRequest(c, x.body.length()); err != nil {
 		return nil, err
@@ -47,26 +43,45 @@ func newHTTP2(c Config, d *dialer) (*http2, error) {
 	return x, nil
 }
 
-// open waits for the server's SETTINGS, which say how many streams it takes.
+// open waits for the server's SETTINGS, which say how many streams it takes. To
+// net/http the connection is plain: the dialer has done TLS, below the tap, and a
+// request's own URL says https.
 func (x *http2) open(ctx context.Context, l *link[h2conn]) (*h2conn, error) {
 	c := &h2conn{}
-	conn, err := x.dialer.dial(ctx, func() { l.lost(c) })
+	var conn *countedConn
+	var protocols http.Protocols
+	protocols.SetUnencryptedHTTP2(true)
+	t := &http.Transport{
+		Protocols:              &protocols,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: maxReplyHead,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var err error
+			if conn, err = x.dialer.dial(ctx, func() { l.lost(c) }); err != nil {
+				return nil, err
+			}
+			return conn, nil
+		},
+	}
+	client, err := t.NewClientConn(ctx, "http", x.dialer.address)
 	if err != nil {
 		return nil, err
 	}
-	c.conn = conn
-	if c.client, err = x.transport.NewClientConn(conn); err != nil {
-		_ = conn.Close()
-		return nil, err
+	wait := time.NewTimer(x.dialer.timeout)
+	defer wait.Stop()
+	select {
+	case <-conn.tap.greeted:
+		c.client = client
+		return c, nil
+	case <-conn.gone:
+		err = errors.New("the service closed it")
+	case <-wait.C:
+		err = fmt.Errorf("no SETTINGS within %s", x.dialer.timeout)
+	case <-ctx.Done():
+		err = ctx.Err()
 	}
-	ctx, cancel := context.WithTimeout(ctx, x.dialer.timeout)
-	defer cancel()
-	// The answer to a PING follows the SETTINGS.
-	if err := c.client.Ping(ctx); err != nil {
-		_ = conn.Close()
-		return nil, fmt.Errorf("no HTTP/2 on the connection to %s: %w", x.dialer.address, err)
-	}
-	return c, nil
+	_ = client.Close()
+	return nil, fmt.Errorf("connection to %s: %w", x.dialer.address, err)
 }
 
 func (x *http2) exchange(s *slot, deadline int64) outcome {
@@ -79,8 +94,8 @@ func (x *http2) exchange(s *slot, deadline int64) outcome {
 	if err != nil {
 		return outcome{class: deferred, kind: whyNoID}.on(l.index)
 	}
-	if !c.client.ReserveNewRequest() {
-		if st := c.client.State(); !st.Closed && !st.Closing {
+	if err := c.client.Reserve(); err != nil {
+		if c.client.Err() == nil {
 			return outcome{class: deferred, kind: whyMaxStreams}.on(l.index)
 		}
 		l.lost(c)

@@ -98,8 +98,9 @@ func (e *streams) open(ctx context.Context, l *lane) (*stream, error) {
 	if !l.conn.take() {
 		return nil, &streamLimitError{stream: l.index, limit: l.conn.limit()}
 	}
-	ctx, cancel := context.WithCancel(e.ctx)
-	cs, err := l.conn.NewStream(ctx, &chat, e.method)
+	living, cancel := context.WithCancel(e.ctx)
+	defer context.AfterFunc(ctx, cancel)() // until it is open; a stream outlives that
+	cs, err := l.conn.NewStream(living, &chat, e.method)
 	if err != nil {
 		cancel()
 		l.conn.give()

@@ -19,6 +19,8 @@ type tap struct {
 	net.Conn
 	in, out frameScanner
 
+	greeted chan struct{} // closed by the peer's first SETTINGS
+
 	mu       sync.Mutex
 	now      func() int64
 	settings peerSettings
@@ -53,7 +55,7 @@ const initialWindow = 65535 // RFC 9113 §6.9.2
 
 func newTap(c net.Conn) *tap {
 	t := &tap{
-		Conn: c, now: monoNow, window: initialWindow, streams: map[uint32]*streamWindow{},
+		Conn: c, greeted: make(chan struct{}), now: monoNow, window: initialWindow, streams: map[uint32]*streamWindow{},
 		settings: peerSettings{initialWindow: initialWindow}, counts: tapCounts{resets: map[string]uint64{}},
 	}
 	t.out.skip = len(xhttp2.ClientPreface)
@@ -140,7 +142,10 @@ func (t *tap) received(h frameHeader, payload []byte) {
 
 // take reads a SETTINGS frame: six bytes each, a later one of a kind wins.
 func (t *tap) take(payload []byte) {
-	t.settings.seen = true
+	if !t.settings.seen {
+		t.settings.seen = true
+		close(t.greeted)
+	}
 	for ; len(payload) >= 6; payload = payload[6:] {
 		value := binary.BigEndian.Uint32(payload[2:])
 		switch xhttp2.SettingID(binary.BigEndian.Uint16(payload)) {
