@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"syscall"
 
+	xhttp2 "golang.org/x/net/http2"
 	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -41,7 +42,10 @@ func statusKind(code int) string { return "status_" + strconv.Itoa(code) }
 // netKind names an error of a connection.
 func netKind(err error) string {
 	var ne net.Error
+	var reset xhttp2.StreamError // net/http's own type lets itself be read as this
 	switch {
+	case errors.As(err, &reset):
+		return kindReset
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return kindRefused
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &ne) && ne.Timeout():

@@ -86,7 +86,12 @@ func (t *tap) sent(h frameHeader, _ []byte) {
 	switch h.kind {
 	case xhttp2.FrameHeaders:
 		if h.flags&xhttp2.FlagHeadersEndStream == 0 {
-			t.streams[h.stream] = &streamWindow{window: int64(t.settings.initialWindow)}
+			s := &streamWindow{window: int64(t.settings.initialWindow)}
+			t.streams[h.stream] = s
+			if s.window <= 0 { // its body cannot even begin
+				s.since = t.now()
+				t.counts.streamStalls++
+			}
 		}
 	case xhttp2.FrameRSTStream:
 		t.forget(h.stream)
