@@ -59,13 +59,16 @@ func arm(t *testing.T, p *Profiler, s Slot, id uint32) Window {
 // finish closes the window at once and reads its threads.
 func finish(t *testing.T, p *Profiler, s Slot, w *Window) map[uint32]Thread {
 	t.Helper()
-	ahead := 5 * time.Millisecond
+	ahead := 20 * time.Millisecond
 	if emulated() {
 		ahead = 100 * time.Millisecond // an edge that is set too late loses its meaning
 	}
 	w.End = Now() + MonoNs(ahead)
 	if err := p.SetEnd(s, w.ID, w.End); err != nil {
 		t.Fatal(err)
+	}
+	if late := Now(); late > w.End {
+		t.Fatalf("the edge was set %v late, by when it means nothing: the machine is too busy", time.Duration(late-w.End))
 	}
 	until(w.End)
 	return threadsOf(t, p, s, w.ID)

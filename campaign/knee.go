@@ -87,7 +87,7 @@ func (w *walk) search(spec Spec) {
 		case profile:
 			_, ok = w.measure(hz, true, control)
 		case spec.Profile.All && spec.Control.Top > 0 && control:
-			_, ok = w.drive(KindControl, hz, spec.Step, false)
+			_, ok = w.full(KindControl, hz, false)
 		}
 		if !ok {
 			return

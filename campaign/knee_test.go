@@ -16,6 +16,9 @@ type server struct {
 	driver   float64 // the driver's own limit; 0 is none
 	voidAt   int     // index of a step that stays void; 0 is none
 	costs    []float64
+	// shares are those of the JIT by step, of a JVM; blind steps have no record.
+	shares []float64
+	blind  int
 }
 
 func (s server) answer(step Step) Done {
@@ -34,6 +37,12 @@ func (s server) answer(step Step) Done {
 	}
 	d.Row = ladder.Step{Index: step.Index, Name: step.Name(), Warmup: step.Unmeasured(), OfferedHz: step.OfferedHz, DeliveredHz: delivered,
 		DeliveredInWindow: uint64(delivered), P50Ms: &p50, P99Ms: &p50, CPUMsPerRequest: &cost}
+	if d.Row.Profiled = step.Profile && step.Index >= s.blind; d.Row.Profiled && step.Index < len(s.shares) {
+		d.Row.JITShare = &s.shares[step.Index]
+	}
+	if step.Kind == KindControl {
+		d.Row.Flags = []ladder.Flag{{Kind: ladder.FlagControl}}
+	}
 	if s.voidAt > 0 && step.Index == s.voidAt {
 		d.Row.Flags = []ladder.Flag{{Kind: ladder.FlagVoid}}
 	}
@@ -204,6 +213,47 @@ func TestAdaptiveWarmup(t *testing.T) {
 		if probes != c.probes || strings.Join(p.Notes, "") == "" != (c.note == "") || !strings.Contains(strings.Join(p.Notes, ""), c.note) {
 			t.Errorf("%v: %d probes, notes %q; want %d, %q", c.costs, probes, p.Notes, c.probes, c.note)
 		}
+	}
+}
+
+// TestJITWarmup: a JVM is warm when its JIT share is flat too; who is one, the
+// record of a probe tells.
+func TestJITWarmup(t *testing.T) {
+	l := schedule(t, makePlan(t, 1, 0, 1, 1, OrderPlan, 1,
+		"agent: 'h:1'\nladder: {rates: 100, warmup: {adaptive: {within: 5%, over: 3, max: 8, jit_within: 2%}}}")).Ladders[0]
+	even := []float64{0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1}
+	for name, c := range map[string]struct {
+		server
+		probes   int
+		profiled string // by probe
+		note     string
+	}{
+		"no JVM":        {server{costs: even}, 3, "*--", ""},
+		"warm JVM":      {server{costs: even, shares: []float64{0.01, 0.02, 0.01, 0, 0, 0, 0, 0}}, 3, "***", ""},
+		"cold JVM":      {server{costs: even, shares: []float64{0.5, 0.3, 0.12, 0.03, 0.01, 0.01, 0, 0}}, 6, "******", ""},
+		"even, then no": {server{costs: even, shares: []float64{0.4, 0.2, 0.4, 0.2, 0.4, 0.2, 0.4, 0.2}}, 8, "********", "after 8 probes the JIT still took 26.7 % of the arm's CPU, the mean of the last 3, want 10.0 %"},
+		"backlog":       {server{costs: even, shares: []float64{0.4, 0.4, 0.4, 0.4, 0.1, 0.05, 0.05, 0.05}}, 8, "********", ""},
+		"not flat":      {server{costs: even, shares: []float64{0, 0.05, 0, 0.05, 0, 0.05, 0, 0.06}}, 8, "********", "the JIT share was not flat after 8 probes: the last 3 lie up to 3.7 % of the arm's CPU off their mean of 3.7 %, want 2.0 %"},
+		"late record":   {server{costs: even, shares: []float64{0, 0, 0.5, 0.01, 0.01, 0.01, 0, 0}, blind: 2}, 6, "******", ""},
+		"void probe":    {server{costs: even, shares: make([]float64, 8), voidAt: 2}, 6, "******", ""},
+		"no cost":       {server{costs: []float64{1, 2, 1, 2, 1, 2, 1, 2}, shares: make([]float64, 8)}, 8, "********", "cost per request was not flat after 8"},
+	} {
+		c.capacity = 1e6
+		done, p := drive(t, l, c.server)
+		marks := ""
+		for _, d := range done {
+			if d.Step.Kind == KindProbe {
+				marks += map[bool]string{true: "*", false: "-"}[d.Step.Profile]
+			}
+		}
+		if marks != c.profiled || len(marks) != c.probes || !strings.Contains(strings.Join(p.Notes, ""), c.note) || c.note == "" && len(p.Notes) > 0 {
+			t.Errorf("%s: probes %s, notes %q; want %s, %q", name, marks, p.Notes, c.profiled, c.note)
+		}
+	}
+	// Who wants no step profiled has no agent in a probe.
+	l.Setting.Spec.Profile = Choice{}
+	if p, err := l.Next(nil); err != nil || p.Next.Profile {
+		t.Errorf("%+v, %v", p.Next, err)
 	}
 }
 

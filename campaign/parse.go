@@ -32,6 +32,9 @@ func (e *PlanError) Error() string {
 type Known struct {
 	Protocols []string
 	Bodies    []string
+	// Slots is the driver's cap of requests in flight for a load, its defaults
+	// filled in. It is asked where steps are bounded by count.
+	Slots func(Load) (int, error)
 }
 
 // Limits of a plan's file: its size in bytes, and how many values are read from

@@ -99,6 +99,17 @@ func (d *decoder) arm(path string, n ast.Node, a *Arm, known Known) error {
 		}},
 		key{"agent", d.scalar(parseText(&a.Agent))},
 		key{"target", d.scalar(parseText(&a.Target))},
+		key{"also", func(path string, n ast.Node) error {
+			return d.list(path, n, "targets beside the arm, each with a name", func(path string, n ast.Node) error {
+				var o Also
+				err := d.mapping(path, n,
+					key{"name", d.scalar(parseText(&o.Name))},
+					key{"agent", d.scalar(parseText(&o.Agent))},
+					key{"target", d.scalar(parseText(&o.Target))})
+				a.Also = append(a.Also, o)
+				return err
+			})
+		}},
 	)
 }
 
@@ -164,7 +175,7 @@ func (d *decoder) agent(path string, n ast.Node, a *Agent) error {
 }
 
 func (d *decoder) ladder(path string, n ast.Node, s *Spec) error {
-	return d.mapping(path, n,
+	err := d.mapping(path, n,
 		key{"rates", func(path string, n ast.Node) error {
 			add := func(text string) error {
 				rates, err := parseRates(text)
@@ -186,6 +197,7 @@ func (d *decoder) ladder(path string, n ast.Node, s *Spec) error {
 				key{"max_steps", d.scalar(parseInt(2, maxSteps, &s.Knee.MaxSteps))})
 		}},
 		key{"step", d.scalar(parseDuration(100*time.Millisecond, 24*time.Hour, &s.Step))},
+		key{"iterations_per_slot", d.scalar(parseInt(1, maxIterations, &s.IterationsPerSlot))},
 		key{"settle", d.scalar(parseDuration(0, time.Hour, &s.Settle))},
 		key{"gap", d.scalar(parseDuration(0, time.Hour, &s.Gap))},
 		key{"warmup", func(path string, n ast.Node) error { return d.warmup(path, n, &s.Warmup) }},
@@ -198,6 +210,14 @@ func (d *decoder) ladder(path string, n ast.Node, s *Spec) error {
 		key{"profile_steps", d.scalar(parseChoice(&s.Profile))},
 		key{"control_steps", d.scalar(parseChoice(&s.Control))},
 	)
+	if err != nil || s.IterationsPerSlot == 0 {
+		return err
+	}
+	if at, both := d.places[join(path, "step")]; both {
+		return d.fail(at, "%s has step and iterations_per_slot, which both say when a step ends; give one", path)
+	}
+	s.Step = 0
+	return nil
 }
 
 func (d *decoder) warmup(path string, n ast.Node, w *Warmup) error {
@@ -209,11 +229,14 @@ func (d *decoder) warmup(path string, n ast.Node, w *Warmup) error {
 		key{"rate", d.scalar(parseFloat(0.1, maxRateHz, "requests per second", &w.RateHz))},
 		key{"adaptive", func(path string, n ast.Node) error {
 			w.Adaptive, w.Probe, w.Within, w.Over, w.Max = true, Duration(5*time.Second), 0.05, 3, 20
+			w.JITWithin, w.JITBelow = 0.02, 0.1
 			return d.mapping(path, n,
 				key{"probe", d.scalar(parseDuration(100*time.Millisecond, time.Hour, &w.Probe))},
 				key{"within", d.scalar(parseShare(0.001, 1, &w.Within))},
 				key{"over", d.scalar(parseInt(2, 20, &w.Over))},
-				key{"max", d.scalar(parseInt(2, 100, &w.Max))})
+				key{"max", d.scalar(parseInt(2, 100, &w.Max))},
+				key{"jit_within", d.scalar(parseShare(0.001, 1, &w.JITWithin))},
+				key{"jit_below", d.scalar(parseShare(0.001, 1, &w.JITBelow))})
 		}},
 	)
 }

@@ -81,6 +81,18 @@ type Arm struct {
 	// Target is cgroup or pid for the embedded agent ("cgroup:/path" or "pid:N"
 	// for an arm that runs already), the target's name for an agent at an address.
 	Target string `json:"target,omitempty"`
+	// Also are further targets that are measured in the windows of its steps.
+	Also []Also `json:"also,omitempty"`
+}
+
+// Also is a target beside an arm: a downstream, a sidecar, a part of it on
+// another host.
+type Also struct {
+	Name string `json:"name"`
+	// Agent is the address of the agent that has it, empty for the arm's own.
+	Agent string `json:"agent,omitempty"`
+	// Target is its name there; of the embedded agent "cgroup:/path" or "pid:N".
+	Target string `json:"target"`
 }
 
 // Container is run by an engine's command line: ENGINE run ARGS.
@@ -155,11 +167,14 @@ type Load struct {
 type Spec struct {
 	RatesHz []float64 `json:"ratesHz,omitempty"`
 	Knee    *Search   `json:"knee,omitempty"`
-	Step    Duration  `json:"step"`
-	Settle  Duration  `json:"settle"`
-	Gap     Duration  `json:"gap"`
-	Warmup  Warmup    `json:"warmup"`
-	Rewarm  *Rewarm   `json:"rewarm,omitempty"`
+	// Step is a step's length. 0: it ends after IterationsPerSlot requests for
+	// each request in flight that the driver's cap allows.
+	Step              Duration `json:"step"`
+	IterationsPerSlot int      `json:"iterationsPerSlot,omitempty"`
+	Settle            Duration `json:"settle"`
+	Gap               Duration `json:"gap"`
+	Warmup            Warmup   `json:"warmup"`
+	Rewarm            *Rewarm  `json:"rewarm,omitempty"`
 	// Profile are the steps with an agent's window, Control those that are driven
 	// once more without: what differs is the profiler's overhead.
 	Profile Choice `json:"profileSteps"`
@@ -177,7 +192,7 @@ type Search struct {
 }
 
 // Warmup comes before a ladder's first step: for a fixed time, or probe by probe
-// until cost per request is flat.
+// until cost per request is flat, and the JIT share of a JVM.
 type Warmup struct {
 	Fixed Duration `json:"fixed,omitempty"`
 	// RateHz is offered meanwhile; 0 is the ladder's first rate.
@@ -189,6 +204,11 @@ type Warmup struct {
 	Within   float64  `json:"within,omitempty"`
 	Over     int      `json:"over,omitempty"`
 	Max      int      `json:"max,omitempty"`
+	// JITWithin: of a JVM with an agent, the share of CPU that its compiler
+	// threads take must lie so near its mean as well, in parts of the arm's CPU;
+	// and its mean below JITBelow, since compilers with a backlog are flat too.
+	JITWithin float64 `json:"jitWithin,omitempty"`
+	JITBelow  float64 `json:"jitBelow,omitempty"`
 }
 
 // Rewarm drives a step's rate for a while, unmeasured, before a step whose rate

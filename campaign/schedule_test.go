@@ -150,7 +150,7 @@ func TestSteps(t *testing.T) {
 		{"ladder: {rates: [100:600:100, 650]}", "100:600:100 650", "100:600:100 650"},
 		{"ladder: {rates: [100, 200, 210], rewarm: {jump: 1.5, for: 1s}}", "100 re-warm 200 210", "100 re-warm 200 210"},
 		{"agent: 'h:1'\nladder: {rates: [100, 200, 300], profile_steps: top:2, control_steps: top:1}", "100 200* 300* 300(off)", "100 200* 300(off) 300*"},
-		{"agent: 'h:1'\nladder: {rates: [100], warmup: {adaptive: {max: 4}}}", "probe 100 ×4 100*", "probe 100 ×4 100*"},
+		{"agent: 'h:1'\nladder: {rates: [100], warmup: {adaptive: {max: 4}}}", "probe 100* ×4 100*", "probe 100* ×4 100*"},
 		{"agent: 'h:1'\nladder: {knee: {start: 100, max_steps: 5}, warmup: 1s, profile_steps: top:2, control_steps: all}",
 			"warm 100 ? ×5 ?* ×2 ?(off) ×2", "warm 100 ? ×5 ?* ×2 ?(off) ×2"},
 	} {

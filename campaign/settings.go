@@ -1,6 +1,7 @@
 package campaign
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +14,9 @@ type Effective struct {
 	Spec Spec `json:"ladder"`
 	// Arm is the arm as this ladder starts it.
 	Arm Arm `json:"arm"`
+	// Slots is the driver's cap of requests in flight; 0 where no step is bounded
+	// by count.
+	Slots int `json:"slots,omitempty"`
 }
 
 // loadSetters read the parameters of a load from text.
@@ -62,7 +66,7 @@ const (
 	varPrefix = "var." // ${NAME} in the arm's command, container, environment and address
 )
 
-var specKeys = []string{"quota", "step", "settle"}
+var specKeys = []string{"quota", "step", "iterations_per_slot", "settle"}
 
 func sweepable() string {
 	keys := slices.DeleteFunc(loadKeys(), func(k string) bool { return k == "flags" })
@@ -111,7 +115,11 @@ func (e *Effective) set(s Setting, known Known) error {
 	case "quota":
 		return parseFloat(0.01, 4096, "CPUs", &e.Arm.QuotaCPUs)(s.Value)
 	case "step":
+		e.Spec.IterationsPerSlot = 0
 		return parseDuration(100*time.Millisecond, 24*time.Hour, &e.Spec.Step)(s.Value)
+	case "iterations_per_slot":
+		e.Spec.Step = 0
+		return parseInt(1, maxIterations, &e.Spec.IterationsPerSlot)(s.Value)
 	case "settle":
 		return parseDuration(0, time.Hour, &e.Spec.Settle)(s.Value)
 	}
@@ -130,6 +138,10 @@ func (a Arm) substitute(variable, value string) Arm {
 	}
 	a.Command, a.Address, a.Workdir = all(a.Command), in(a.Address), in(a.Workdir)
 	a.Ready.HTTP, a.Ready.Log = in(a.Ready.HTTP), in(a.Ready.Log)
+	a.Also = slices.Clone(a.Also)
+	for i := range a.Also {
+		a.Also[i].Agent, a.Also[i].Target = in(a.Also[i].Agent), in(a.Also[i].Target)
+	}
 	if a.Container != nil {
 		a.Container = &Container{Engine: a.Container.Engine, Args: all(a.Container.Args)}
 	}
@@ -151,10 +163,29 @@ func (p *Plan) effective(a Arm, point []Setting, known Known) (Effective, error)
 			return e, fmt.Errorf("%s %w", s.Key, err)
 		}
 	}
+	if e.Spec.IterationsPerSlot > 0 {
+		if known.Slots == nil {
+			return e, errors.New("iterations_per_slot: the number of slots is not known")
+		}
+		var err error
+		if e.Slots, err = known.Slots(e.Load); err != nil {
+			return e, err
+		}
+	}
 	if p.AgentOf(a).Mode == AgentNone {
 		e.Spec.Profile, e.Spec.Control = Choice{}, Choice{}
 	}
 	return e, nil
+}
+
+// length is how long a step at a rate takes, and after how many requests it ends
+// where it is bounded by count, else 0.
+func (e *Effective) length(hz float64) (length Duration, requests int) {
+	if e.Spec.IterationsPerSlot == 0 || !(hz > 0) {
+		return e.Spec.Step, 0
+	}
+	requests = e.Spec.IterationsPerSlot * e.Slots
+	return Duration(float64(requests) / hz * 1e9), requests
 }
 
 // AgentOf says who measures an arm.

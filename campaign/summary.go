@@ -65,6 +65,9 @@ type Row struct {
 	Ratio       *float64 `json:"ratio,omitempty"`
 	WithinNoise bool     `json:"withinNoise,omitempty"`
 	P99Ms       *float64 `json:"p99Ms,omitempty"` // at the matched rate
+	// ControlMs is CPU per request at the matched rate of the control steps, which
+	// were driven without the profiler.
+	ControlMs *float64 `json:"controlMs,omitempty"`
 	// Overhead of the profiler, in parts of the cost without: from steps that
 	// have a control, the median of all.
 	Overhead      *float64 `json:"overhead,omitempty"`
@@ -73,9 +76,10 @@ type Row struct {
 	Void          int `json:"void"`
 	Redone        int `json:"redone"`
 	ClientLimited int `json:"clientLimited"` // measured steps
-	// FirstStep are ladders whose first measured step's cost lies off its
-	// neighbour's by more than a tenth.
-	FirstStep int `json:"firstStep,omitempty"`
+	// FirstStep are ladders whose first measured step is an outlier, by
+	// [ladder.FirstStep]; FirstStepWhy is of the first of them.
+	FirstStep    int    `json:"firstStep,omitempty"`
+	FirstStepWhy string `json:"firstStepWhy,omitempty"`
 }
 
 // Summarise makes the tables of what is finished.
@@ -186,47 +190,32 @@ func (r Result) rows() []ladder.Step {
 	return rows
 }
 
+// all are the steps of every kind.
+func (r Result) all() []ladder.Step {
+	rows := make([]ladder.Step, len(r.Steps))
+	for i, d := range r.Steps {
+		rows[i] = d.Row
+	}
+	return rows
+}
+
 func (row *Row) count(r Result) {
 	if r.State != nil {
 		row.Repeats++
 	}
 	row.Redone += r.Voids
-	var measured []Done
 	for _, d := range r.Steps {
-		if d.void() && !d.Step.Unmeasured() {
-			row.Void++
-		}
 		switch {
-		case d.void():
-			continue
-		case d.Step.Kind == KindMeasured:
-			measured = append(measured, d)
-			if d.ClientLimited != "" {
-				row.ClientLimited++
-			}
+		case d.void() && !d.Step.Unmeasured():
+			row.Void++
+		case !d.void() && d.Step.Kind == KindMeasured && d.ClientLimited != "":
+			row.ClientLimited++
 		}
 	}
-	if firstStepOff(measured) {
+	if _, why := ladder.FirstStep(r.rows()); why != "" {
 		row.FirstStep++
+		row.FirstStepWhy = cmp.Or(row.FirstStepWhy, why)
 	}
-}
-
-// maxFirstStep is the difference of cost between a ladder's first measured step
-// and its second, in parts of the second's, above which the first is flagged.
-// Cost falls with the rate, so only rates within a factor of 1.5 are held
-// against each other.
-const maxFirstStep = 0.10
-
-func firstStepOff(measured []Done) bool {
-	if len(measured) < 2 {
-		return false
-	}
-	a, b := measured[0].Row, measured[1].Row
-	if a.CPUMsPerRequest == nil || b.CPUMsPerRequest == nil || *b.CPUMsPerRequest <= 0 ||
-		math.Max(a.OfferedHz, b.OfferedHz) > 1.5*math.Min(a.OfferedHz, b.OfferedHz) {
-		return false
-	}
-	return math.Abs(*a.CPUMsPerRequest-*b.CPUMsPerRequest) > maxFirstStep**b.CPUMsPerRequest
 }
 
 // knee is the median over the arm's complete ladders.
@@ -286,7 +275,8 @@ func (r Result) knee(rule ladder.KneeRule) (hz float64, atLeast bool, why string
 
 // matched are the figures at one rate.
 func (row *Row) matched(results []Result, hz float64) {
-	var costs, p99, overheads []float64
+	var costs, control, p99 []float64
+	var pairs []ladder.Overhead
 	for _, r := range results {
 		if r.Ladder.ArmName != row.Arm {
 			continue
@@ -299,12 +289,15 @@ func (row *Row) matched(results []Result, hz float64) {
 				p99 = append(p99, *l)
 			}
 		}
-		overheads = append(overheads, r.overheads()...)
+		if d, ok := r.at(hz, KindControl); ok && d.Row.CPUMsPerRequest != nil {
+			control = append(control, *d.Row.CPUMsPerRequest)
+		}
+		pairs = append(pairs, ladder.Overheads(r.all())...)
 	}
 	row.CostMs, row.CostMinMs, row.CostMaxMs = median(costs)
 	row.P99Ms, _, _ = median(p99)
-	row.Overhead, _, _ = median(overheads)
-	row.OverheadPairs = len(overheads)
+	row.ControlMs, _, _ = median(control)
+	row.Overhead, row.OverheadPairs = ladder.MedianShare(pairs), len(pairs)
 }
 
 // at is the ladder's sound step of a kind at a rate; of several the profiled one.
@@ -317,20 +310,6 @@ func (r Result) at(hz float64, kind Kind) (Done, bool) {
 		}
 	}
 	return found, ok
-}
-
-// overheads compares each profiled step's cost with its control's.
-func (r Result) overheads() []float64 {
-	var out []float64
-	for _, c := range r.Steps {
-		if c.Step.Kind != KindControl || c.void() || c.Row.CPUMsPerRequest == nil || *c.Row.CPUMsPerRequest <= 0 {
-			continue
-		}
-		if m, ok := r.at(c.Step.OfferedHz, KindMeasured); ok && m.Step.Profile && m.Row.CPUMsPerRequest != nil {
-			out = append(out, *m.Row.CPUMsPerRequest / *c.Row.CPUMsPerRequest - 1)
-		}
-	}
-	return out
 }
 
 // median with the range; nil of nothing.

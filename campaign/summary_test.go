@@ -126,15 +126,35 @@ func TestNoNoise(t *testing.T) {
 	}
 }
 
-// TestFirstStep: a first step that costs more than the next of about its rate is flagged.
+// TestControls: with controls at every rate the table has their cost beside that
+// of the profiled steps, at the matched rate.
+func TestControls(t *testing.T) {
+	p := makePlan(t, 1, 0, 1, 2, OrderPlan, 1, "agent: 'h:1'\nladder: {rates: [100, 200, 300], control_steps: all}")
+	s := p.Summarise(results(t, p, map[string]server{"a0": {capacity: 1e6}}, func(_ Ladder, d *Done) {
+		if d.Step.Kind == KindControl {
+			setCost(d, 0.08)
+		}
+	}))
+	row := s.Tables[0].Rows[0]
+	if row.ControlMs == nil || *row.ControlMs != 0.08 || row.OverheadPairs != 6 || math.Abs(*row.Overhead-0.25) > 1e-9 || row.KneeHz == nil {
+		t.Errorf("%+v", row)
+	}
+	var b bytes.Buffer
+	if err := s.Text(&b); err != nil || !strings.Contains(b.String(), "control ms/req") || !strings.Contains(b.String(), "0.0800   +25.0 %") {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+	checkWidth(t, b.String())
+}
+
+// TestFirstStep: a first step that costs more than the next one's cost allows is told.
 func TestFirstStep(t *testing.T) {
 	p := makePlan(t, 1, 0, 1, 2, OrderPlan, 1, "ladder: {rates: [200, 250, 300]}")
 	r := results(t, p, map[string]server{"a0": {capacity: 1e6}}, func(l Ladder, d *Done) {
 		if l.Repeat == 1 && d.Step.Index == 0 {
-			setCost(d, 0.12)
+			setCost(d, 0.14)
 		}
 	})
-	if row := p.Summarise(r).Tables[0].Rows[0]; row.FirstStep != 1 {
+	if row := p.Summarise(r).Tables[0].Rows[0]; row.FirstStep != 1 || !strings.Contains(row.FirstStepWhy, "0.14 ms of CPU per request, where the next step's 0.1 ms allow 0.125 ms") {
 		t.Errorf("%+v", row)
 	}
 }

@@ -91,17 +91,23 @@ func (t Table) cells() [][]string {
 	if len(t.Rows) > 0 {
 		first = t.Rows[0].Arm
 	}
-	overhead := false
+	overhead, control := false, false
 	for _, r := range t.Rows {
-		overhead = overhead || r.Overhead != nil
+		overhead, control = overhead || r.Overhead != nil, control || r.ControlMs != nil
 	}
 	head := []string{"arm", "n", "knee/s", "cpu ms/req", "÷ " + cut(first, 16), "p99 ms"}
+	if control {
+		head = append(head, "control ms/req")
+	}
 	if overhead {
 		head = append(head, "profiler")
 	}
 	rows := [][]string{append(head, "void", "redone", "client-lim")}
 	for i, r := range t.Rows {
 		cells := []string{cut(r.Arm, 24), fmt.Sprint(r.Repeats), r.kneeText(), r.costText(t.Noise), r.ratioText(i == 0), figure(r.P99Ms, "%.3g")}
+		if control {
+			cells = append(cells, figure(r.ControlMs, "%.4f"))
+		}
 		if overhead {
 			cells = append(cells, overheadText(r))
 		}
@@ -180,7 +186,7 @@ func (t Table) notes() []string {
 			out = append(out, r.Arm+": no CPU figure at the matched rate")
 		}
 		if r.FirstStep > 0 {
-			out = append(out, fmt.Sprintf("%s: in %d ladders the first measured step costs over 10 %% more or less than the next: warm up longer", r.Arm, r.FirstStep))
+			out = append(out, fmt.Sprintf("%s: in %d ladders the first measured step is an outlier: %s", r.Arm, r.FirstStep, r.FirstStepWhy))
 		}
 	}
 	return out
@@ -192,11 +198,20 @@ func (s Summary) legend() []string {
 		"cpu ms/req: the arm's CPU time over the window ÷ deliveredInWindow at the matched rate, median over repeats ± the noise floor. " +
 			"~: a difference within the noise floor. –: not measured.",
 	}
+	control, overhead := "", ""
 	for _, t := range s.Tables {
 		for _, r := range t.Rows {
-			if r.Overhead != nil {
-				return append(append(lines, "profiler: cost of profiled steps over that of their controls without profiling, median of all pairs."), s.Notes...)
+			if r.ControlMs != nil {
+				control = "control ms/req: the same of the control steps, without the profiler."
 			}
+			if r.Overhead != nil {
+				overhead = "profiler: cost of profiled steps over that of their controls without profiling, median of all pairs."
+			}
+		}
+	}
+	for _, line := range []string{control, overhead} {
+		if line != "" {
+			lines = append(lines, line)
 		}
 	}
 	return append(lines, s.Notes...)

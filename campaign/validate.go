@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 var armName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$`)
@@ -48,6 +49,10 @@ func (p *Plan) validate(known Known) (path string, err error) {
 	}
 	if key, err := p.Ladder.validate(); err != nil {
 		return join("ladder", key), err
+	}
+	swept := func(key string) bool { return slices.ContainsFunc(p.Sweep, func(a Axis) bool { return a.Key == key }) }
+	if swept("step") && swept("iterations_per_slot") {
+		return "sweep", fmt.Errorf("sweep has step and iterations_per_slot, which both say when a step ends; give one")
 	}
 	return p.validatePoints(known)
 }
@@ -115,6 +120,28 @@ func (p *Plan) validateTarget(a *Arm, running bool) (key string, err error) {
 		a.Target = "cgroup"
 	case a.Target != "cgroup" && a.Target != "pid":
 		return "target", fmt.Errorf("target %q: want cgroup or pid; which one, the campaign knows since it starts the arm", a.Target)
+	}
+	return p.validateAlso(a, embedded)
+}
+
+func (p *Plan) validateAlso(a *Arm, embedded bool) (key string, err error) {
+	for i := range a.Also {
+		o, at := &a.Also[i], fmt.Sprintf("also[%d]", i)
+		kind, _, _ := strings.Cut(o.Target, ":")
+		switch {
+		case !armName.MatchString(o.Name):
+			return at, fmt.Errorf("name %q: want 1 to 40 letters, digits, and . _ -, beginning with a letter or digit", o.Name)
+		case o.Name == a.Name || slices.ContainsFunc(a.Also[:i], func(b Also) bool { return b.Name == o.Name }):
+			return at, fmt.Errorf("two targets of the name %s", o.Name)
+		case p.AgentOf(*a).Mode == AgentNone:
+			return at, fmt.Errorf("%s: the arm has no agent of its own, beside which another target could be measured", o.Name)
+		case o.Agent == "" && embedded && kind != "cgroup" && kind != "pid":
+			return at, fmt.Errorf("%s: the embedded agent needs its target, as in cgroup:/system.slice/x.service or pid:4711", o.Name)
+		case o.Agent != "" && !strings.HasPrefix(o.Agent, "unix://") && !strings.Contains(o.Agent, ":"):
+			return at, fmt.Errorf("%s: agent %q: want unix:///PATH or HOST:PORT", o.Name, o.Agent)
+		case o.Target == "":
+			o.Target = o.Name
+		}
 	}
 	return "", nil
 }
@@ -215,8 +242,14 @@ func (e *Effective) validate() error {
 		return fmt.Errorf("rewarm.for %s is not longer than settle %s", s.Rewarm.For, s.Settle)
 	}
 	for _, hz := range append(slices.Clone(s.RatesHz), s.startHz()) {
-		if hz*float64(s.Step-s.Settle)/1e9 < 2 {
-			return fmt.Errorf("at %g/s a step of %s with settle %s has fewer than two requests", hz, s.Step, s.Settle)
+		length, requests := e.length(hz)
+		switch {
+		case length > Duration(24*time.Hour):
+			return fmt.Errorf("at %g/s a step of %d requests takes longer than 24h", hz, requests)
+		case hz*float64(length-s.Settle)/1e9 < 2 && requests > 0:
+			return fmt.Errorf("at %g/s a step of %d requests, %d for each of %d slots, has fewer than two after settle %s", hz, requests, s.IterationsPerSlot, e.Slots, s.Settle)
+		case hz*float64(length-s.Settle)/1e9 < 2:
+			return fmt.Errorf("at %g/s a step of %s with settle %s has fewer than two requests", hz, length, s.Settle)
 		}
 	}
 	return nil

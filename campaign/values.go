@@ -26,10 +26,12 @@ func (d Duration) String() string { return time.Duration(d).String() }
 
 // Limits of what a plan may ask for.
 const (
-	maxRateHz  = 1e7
-	maxSteps   = 200
-	maxRepeats = 1000
-	maxLadders = 10_000
+	maxRateHz = 1e7
+	maxSteps  = 200
+	// maxIterations is also the driver's limit.
+	maxIterations = 1_000_000
+	maxRepeats    = 1000
+	maxLadders    = 10_000
 )
 
 func parseDuration(low, high time.Duration, into *Duration) func(string) error {

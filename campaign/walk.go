@@ -24,12 +24,16 @@ const (
 // Step is one planned step of a ladder.
 type Step struct {
 	// Index counts all steps of the ladder from 0, whatever their kind.
-	Index     int      `json:"index"`
-	Kind      Kind     `json:"kind"`
-	OfferedHz float64  `json:"offeredHz"`
-	Duration  Duration `json:"duration"`
-	Profile   bool     `json:"profile,omitempty"`
-	Seed      uint64   `json:"seed"`
+	Index     int     `json:"index"`
+	Kind      Kind    `json:"kind"`
+	OfferedHz float64 `json:"offeredHz"`
+	// Duration is the step's length; of Poisson arrivals bounded by count, the
+	// expected one.
+	Duration Duration `json:"duration"`
+	// Requests, above 0, bound the step by count.
+	Requests int    `json:"requests,omitempty"`
+	Profile  bool   `json:"profile,omitempty"`
+	Seed     uint64 `json:"seed"`
 }
 
 // Name is the step's directory: NN-OFFERED, as in 01-1200.
@@ -91,13 +95,10 @@ type walk struct {
 	err      error
 }
 
-// drive asks for a step. ok is false when it is still to be driven; its caller
-// then returns.
-func (w *walk) drive(kind Kind, hz float64, length Duration, profile bool) (d Done, ok bool) {
-	s := Step{
-		Index: w.index, Kind: kind, OfferedHz: hz, Duration: length, Profile: profile,
-		Seed: mix(w.ladder.Seed, math.Float64bits(hz), uint64(length)),
-	}
+// drive asks for a step, whose index and seed it fills in. ok is false when it is
+// still to be driven; its caller then returns.
+func (w *walk) drive(s Step) (d Done, ok bool) {
+	s.Index, s.Seed = w.index, mix(w.ladder.Seed, math.Float64bits(s.OfferedHz), uint64(s.Duration))
 	if w.err != nil || w.index >= len(w.done) {
 		w.next = s
 		return Done{}, false
@@ -109,8 +110,19 @@ func (w *walk) drive(kind Kind, hz float64, length Duration, profile bool) (d Do
 		return Done{}, false
 	}
 	w.index++
-	w.last = hz
+	w.last = s.OfferedHz
 	return d, true
+}
+
+// full drives a step of the ladder's own length.
+func (w *walk) full(kind Kind, hz float64, profile bool) (Done, bool) {
+	length, requests := w.ladder.Setting.length(hz)
+	return w.drive(Step{Kind: kind, OfferedHz: hz, Duration: length, Requests: requests, Profile: profile})
+}
+
+// unmeasured drives a step for its effect on the arm.
+func (w *walk) unmeasured(kind Kind, hz float64, length Duration) (Done, bool) {
+	return w.drive(Step{Kind: kind, OfferedHz: hz, Duration: length})
 }
 
 func (w *walk) run() {
@@ -146,20 +158,20 @@ func (c Choice) of(rates []float64, i int) bool {
 func (w *walk) measure(hz float64, profile, control bool) (Done, bool) {
 	spec := w.ladder.Setting.Spec
 	if r := spec.Rewarm; r != nil && w.last > 0 && hz >= r.Jump*w.last && hz > w.last {
-		if _, ok := w.drive(KindRewarm, hz, r.For, false); !ok {
+		if _, ok := w.unmeasured(KindRewarm, hz, r.For); !ok {
 			return Done{}, false
 		}
 	}
 	control = control && profile
 	first := control && w.ladder.Repeat%2 == 0
 	if first {
-		if _, ok := w.drive(KindControl, hz, spec.Step, false); !ok {
+		if _, ok := w.full(KindControl, hz, false); !ok {
 			return Done{}, false
 		}
 	}
-	d, ok := w.drive(KindMeasured, hz, spec.Step, profile)
+	d, ok := w.full(KindMeasured, hz, profile)
 	if ok && control && !first {
-		_, ok = w.drive(KindControl, hz, spec.Step, false)
+		_, ok = w.full(KindControl, hz, false)
 	}
 	return d, ok
 }
@@ -173,50 +185,10 @@ func (w *walk) warm(u Warmup, hz float64) bool {
 		if u.Fixed == 0 {
 			return true
 		}
-		_, ok := w.drive(KindWarmup, hz, u.Fixed, false)
+		_, ok := w.unmeasured(KindWarmup, hz, u.Fixed)
 		return ok
 	}
-	var costs []float64
-	for range u.Max {
-		d, ok := w.drive(KindProbe, hz, u.Probe, false)
-		if !ok {
-			return false
-		}
-		if c := d.Row.CPUMsPerRequest; c != nil && !d.void() {
-			costs = append(costs, *c)
-		} else {
-			costs = nil // what follows is not next to what was before
-		}
-		if spread, ok := lastSpread(costs, u.Over); ok && spread <= u.Within {
-			return true
-		}
-	}
-	if spread, ok := lastSpread(costs, u.Over); ok {
-		w.note("warm-up: cost per request was not flat after %d probes: the last %d lie up to %.1f %% off their mean, want %.1f %%",
-			u.Max, u.Over, 100*spread, 100*u.Within)
-	} else {
-		w.note("warm-up: no cost per request was measured in %d probes, so flatness is not known", u.Max)
-	}
-	return true
-}
-
-// lastSpread is how far the last n values lie off their mean, in parts of it.
-func lastSpread(values []float64, n int) (float64, bool) {
-	if len(values) < n {
-		return 0, false
-	}
-	last := values[len(values)-n:]
-	mean, spread := 0.0, 0.0
-	for _, v := range last {
-		mean += v / float64(n)
-	}
-	if mean <= 0 {
-		return 0, false
-	}
-	for _, v := range last {
-		spread = max(spread, math.Abs(v-mean)/mean)
-	}
-	return spread, true
+	return w.adaptive(u, hz)
 }
 
 func (w *walk) note(format string, args ...any) {
@@ -241,14 +213,15 @@ func (l *Ladder) ahead() (steps []Step, atMost bool) {
 		done = append(done, Done{Step: p.Next})
 	}
 	if k := spec.Knee; k != nil {
+		length, _ := l.Setting.length(k.StartHz) // the longest, where steps are bounded by count
 		for range k.MaxSteps {
-			steps = append(steps, Step{Index: len(steps), Kind: KindMeasured, Duration: spec.Step, Profile: spec.Profile.All})
+			steps = append(steps, Step{Index: len(steps), Kind: KindMeasured, Duration: length, Profile: spec.Profile.All})
 		}
 		for range spec.Profile.Top {
-			steps = append(steps, Step{Index: len(steps), Kind: KindMeasured, Duration: spec.Step, Profile: true})
+			steps = append(steps, Step{Index: len(steps), Kind: KindMeasured, Duration: length, Profile: true})
 		}
 		for range controls(spec, k.MaxSteps) {
-			steps = append(steps, Step{Index: len(steps), Kind: KindControl, Duration: spec.Step})
+			steps = append(steps, Step{Index: len(steps), Kind: KindControl, Duration: length})
 		}
 	}
 	return steps, spec.Knee != nil || spec.Warmup.Adaptive

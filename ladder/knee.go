@@ -80,7 +80,7 @@ type Reading struct {
 // minSteps below which no knee is called.
 const minSteps = 3
 
-// Read finds knee and plateau. Warm-up and void steps are left out; the order of
+// Read finds knee and plateau. Warm-up, control and void steps are left out; the order of
 // steps does not matter.
 //
 // The knee is the highest step that keeps the rule and has no two failing steps
@@ -129,7 +129,7 @@ func Read(steps []Step, rule KneeRule) Reading {
 func usable(steps []Step) []Step {
 	var out []Step
 	for _, s := range steps {
-		if !s.Warmup && !s.Has(FlagVoid) && s.OfferedHz > 0 {
+		if s.read() {
 			out = append(out, s)
 		}
 	}

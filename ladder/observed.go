@@ -37,6 +37,13 @@ type Observed struct {
 	StartLateNs, EndLateNs       int64
 	Expired                      bool
 	Samples                      *int64
+	JITShare                     *float64
+	Profiled                     bool
+
+	// Of a campaign. OwnUsageNs is the arm's CPU time over the window as the
+	// campaign read it; Control that the step is a profiled one's twin without.
+	OwnUsageNs *int64
+	Control    bool
 }
 
 // Thresholds of the flags.
@@ -61,6 +68,8 @@ func New(o Observed) Step {
 		OverflowHz: o.OfferedHz * share(o.Overflow, o.Scheduled),
 		RSSBytes:   o.RSSBytes,
 		CapLimited: o.CapLimited || share(o.Overflow, o.Scheduled) > maxShare,
+		JITShare:   o.JITShare,
+		Profiled:   o.Profiled,
 		Flags:      flags(o),
 	}
 	seconds := float64(o.WindowNs) / 1e9
@@ -70,6 +79,7 @@ func New(o Observed) Step {
 	}
 	if o.DeliveredInWindow > 0 {
 		s.CPUMsPerRequest = quotient(o.UsageNs, 1e6*float64(o.DeliveredInWindow))
+		s.OwnCPUMsPerRequest = quotient(o.OwnUsageNs, 1e6*float64(o.DeliveredInWindow))
 		if o.Delivered > 0 && failedShare(o) > maxShare {
 			// Attempts are counted per step, CPU per window: they are brought
 			// to the window by its part of the step's deliveries.
@@ -97,6 +107,9 @@ func flags(o Observed) []Flag {
 		add(FlagVoid, "agent: %s", o.AgentVoid)
 	case o.WindowNs <= 0:
 		add(FlagVoid, "the window has no length")
+	}
+	if o.Control {
+		add(FlagControl, "driven without the profiler, as a control")
 	}
 	if o.AgentMissing != "" {
 		add(FlagAgentMissing, "%s", o.AgentMissing)

@@ -29,6 +29,14 @@ type Step struct {
 	// PeriodsThrottled is the share of CFS periods that were throttled, 0..1.
 	PeriodsThrottled *float64 `json:"periodsThrottled,omitempty"`
 	RSSBytes         *uint64  `json:"rssBytes,omitempty"`
+	// JITShare is the part of the arm's CPU that the compiler threads of its JVM
+	// took, 0..1; absent where it is no JVM, or no agent saw its threads.
+	JITShare *float64 `json:"jitShare,omitempty"`
+	// Profiled: an agent left a record of the step.
+	Profiled bool `json:"profiled,omitempty"`
+	// OwnCPUMsPerRequest is CPUMsPerRequest as the driver's side read the counters
+	// itself, in profiled steps and in others alike.
+	OwnCPUMsPerRequest *float64 `json:"ownCpuMsPerRequest,omitempty"`
 	// CapLimited: overflow above 1 %, so latency is that of the cap.
 	CapLimited bool   `json:"capLimited,omitempty"`
 	Flags      []Flag `json:"flags,omitempty"`
@@ -50,6 +58,11 @@ const (
 	FlagCapLimited   FlagKind = "cap-limited"
 	FlagClientLate   FlagKind = "client late"
 	FlagTooFew       FlagKind = "too few"
+	// FlagFirstStep is set by who reads a whole ladder, by [FirstStep].
+	FlagFirstStep FlagKind = "first step"
+	// FlagControl marks a step that was driven without the profiler, to be held
+	// against the same one with it; no reading of a ladder uses it.
+	FlagControl FlagKind = "control"
 )
 
 // Flag is one finding on a step.

@@ -18,7 +18,8 @@ import (
 type agentWindow struct {
 	agent   *agentClient
 	step    string
-	missing error // why there will be no record
+	missing error          // why there will be no record
+	also    []*agentWindow // of the further agents, at the same edges
 
 	// One estimate of the clocks serves both edges, so that the window is as
 	// long there as here: theirs = ours + shift, within ±bound.
@@ -34,26 +35,19 @@ const expiryMargin = time.Minute
 // wideBound is an uncertainty of the agent's clock worth a warning.
 const wideBound = 5 * time.Millisecond
 
-// beginWindow arms the opening edge. A refusal of the agent is an error: the
-// step must not be driven unseen while another run measures the same target.
-func (d *driver) beginWindow(ctx context.Context, p *plan, r *StepResult) (*agentWindow, error) {
-	if d.agent == nil {
-		return nil, nil
-	}
-	w := &agentWindow{agent: d.agent, step: p.step.Name()}
-	if d.agent.clock.bootID == "" {
+// openWindow arms the opening edge of the arm's own agent. A refusal is an error:
+// the step must not be driven unseen while another run measures the same target.
+func (d *driver) openWindow(ctx context.Context, a *agentClient, p *plan, r *StepResult) (*agentWindow, error) {
+	w := &agentWindow{agent: a, step: p.step.Name()}
+	if a.clock.bootID == "" {
 		// Without its clock no edge can be converted: it was away until now.
-		if err := d.agent.check(ctx); err != nil {
+		if err := a.check(ctx); err != nil {
 			return w.refused(err)
 		}
 		*p = d.newPlan(p.step)
 	}
-	w.shift, w.bound = d.agent.clock.get(d.bootID), 0
-	if w.shift != 0 {
-		w.bound = d.agent.clock.boundAt(monoNow())
-	}
-	length := time.Duration(p.window.end - p.window.start)
-	at, err := d.agent.start(ctx, w.step, p.window.start+w.shift, length, d.cfg.Lead+d.cfg.Settle+length+expiryMargin)
+	w.sync(d.bootID)
+	at, err := d.arm(ctx, w, p)
 	if err != nil {
 		return w.refused(err)
 	}
@@ -64,10 +58,29 @@ func (d *driver) beginWindow(ctx context.Context, p *plan, r *StepResult) (*agen
 	if late := p.slip(); late > 0 {
 		r.warn("window: the agent took %s longer than planned to arm it, which is missing from settle", late.Round(time.Microsecond))
 	}
-	if w.bound > int64(wideBound) {
-		r.warn("window: the agent's clock is known to ±%s only", time.Duration(w.bound))
-	}
+	w.doubt(r)
 	return w, nil
+}
+
+// sync estimates the agent's clock for both edges.
+func (w *agentWindow) sync(bootID string) {
+	w.shift, w.bound = w.agent.clock.get(bootID), 0
+	if w.shift != 0 {
+		w.bound = w.agent.clock.boundAt(monoNow())
+	}
+}
+
+// arm asks for the opening edge and gives the instant of the agent's clock at
+// which it will be.
+func (d *driver) arm(ctx context.Context, w *agentWindow, p *plan) (int64, error) {
+	length := time.Duration(p.window.end - p.window.start)
+	return w.agent.start(ctx, w.step, p.window.start+w.shift, length, d.cfg.Lead+d.cfg.Settle+length+expiryMargin)
+}
+
+func (w *agentWindow) doubt(r *StepResult) {
+	if w.bound > int64(wideBound) {
+		r.warn("window: the clock of agent %s is known to ±%s only", w.agent.cfg.Address, time.Duration(w.bound))
+	}
 }
 
 func (w *agentWindow) refused(err error) (*agentWindow, error) {
@@ -78,10 +91,10 @@ func (w *agentWindow) refused(err error) (*agentWindow, error) {
 	return nil, &AgentRefusal{Address: w.agent.cfg.Address, Step: w.step, Err: err}
 }
 
-// end arms the closing edge ahead of its instant, or closes the window at once
+// endOne arms the closing edge ahead of its instant, or closes the window at once
 // when sending stops early.
-func (w *agentWindow) end(sending context.Context, at int64) {
-	if w == nil || w.missing != nil {
+func (w *agentWindow) endOne(sending context.Context, at int64) {
+	if w.missing != nil {
 		return
 	}
 	theirs := at + w.shift
@@ -92,34 +105,33 @@ func (w *agentWindow) end(sending context.Context, at int64) {
 	w.missing = w.agent.end(context.WithoutCancel(sending), w.step, theirs)
 }
 
-// collect fetches what the agent measured.
-func (w *agentWindow) collect(ctx context.Context, out *Outcome) {
-	if w == nil {
-		return
-	}
+// collectOne fetches what one agent measured, nil with a warning where that is
+// missing.
+func (w *agentWindow) collectOne(ctx context.Context, out *Outcome) []AgentRecord {
+	var got []AgentRecord
 	if w.missing == nil {
-		out.Agent, w.missing = w.agent.fetch(ctx, w.step)
+		got, w.missing = w.agent.fetch(ctx, w.step)
 	}
-	if w.missing == nil && len(out.Agent) == 0 {
+	if w.missing == nil && len(got) == 0 {
 		w.missing = errors.New("the agent sent none")
 	}
 	if w.missing != nil {
-		out.Agent = nil
 		out.Result.warn("missing: record: agent %s: %s", w.agent.cfg.Address, reason(w.missing))
 		if status.Code(w.missing) == codes.NotFound {
 			if out.Result.Void == "" {
 				out.Result.Void = fmt.Sprintf("agent %s does not know the step (restarted?): %s", w.agent.cfg.Address, reason(w.missing))
 			}
-			return
+			return nil
 		}
 		// A call that was lost may have been heard: a window left open would keep
 		// the next step from the target until it expires.
 		_ = w.agent.end(context.WithoutCancel(ctx), w.step, 0)
-		return
+		return nil
 	}
-	for _, got := range out.Agent {
-		w.compare(got, &out.Result)
+	for _, record := range got {
+		w.compare(record, &out.Result)
 	}
+	return got
 }
 
 // compare holds what came against the client's window.

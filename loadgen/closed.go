@@ -127,6 +127,7 @@ func closedConfig(cfg Config, s ClosedStep) (Config, error) {
 	case s.Duration < 0 || s.Duration > 24*time.Hour:
 		return cfg, bad("duration", s.Duration, "above 0 to 24h")
 	}
+	cfg.IterationsPerSlot = 0
 	cfg.MaxInFlight = s.Slots
 	cfg.InFlightPerStream = 0
 	cfg.Connections = min(max(cfg.Connections, 1), s.Slots)

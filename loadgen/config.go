@@ -119,7 +119,13 @@ type Config struct {
 
 	OnVoid OnVoid
 	Steps  []Step
-	Agent  *AgentConfig // nil drives without an agent
+	// IterationsPerSlot bounds the steps whose Duration is 0 by count: each ends
+	// after so many requests for every one of the MaxInFlight slots.
+	IterationsPerSlot int
+	Agent             *AgentConfig // nil drives without an agent
+	// Also are further agents beside Agent, of other hosts: their windows have the
+	// same edges.
+	Also []AgentConfig
 }
 
 // Defaults of the fields that have one.
@@ -174,6 +180,7 @@ func (c *Config) fill() {
 	c.ConnectTimeout = or(c.ConnectTimeout, DefaultConnectTimeout)
 	c.OnVoid = or(c.OnVoid, OnVoidContinue)
 	c.Workers = or(c.Workers, 1)
+	c.countSteps()
 }
 
 func or[T comparable](v, def T) T {
@@ -212,15 +219,15 @@ func (c *Config) Validate() error {
 	if c.OnVoid != OnVoidContinue && c.OnVoid != OnVoidStop {
 		return bad("on-void", strconv.Quote(string(c.OnVoid)), "%s or %s", OnVoidContinue, OnVoidStop)
 	}
+	if c.IterationsPerSlot < 0 || c.IterationsPerSlot > 1e6 {
+		return bad("iterations-per-slot", c.IterationsPerSlot, "0 (none) to 1000000")
+	}
 	for _, s := range c.Steps {
 		if err := c.validateStep(s); err != nil {
 			return err
 		}
 	}
-	if c.Agent != nil {
-		return c.Agent.validate()
-	}
-	return nil
+	return c.validateAgents()
 }
 
 // validateClient checks what a calibration needs too.
@@ -295,6 +302,9 @@ func (c *Config) validateStep(s Step) error {
 	}
 	if !(s.OfferedHz > 0 && s.OfferedHz <= maxRateHz) {
 		return bad(rate, s.OfferedHz, "above 0 to %g requests per second", maxRateHz)
+	}
+	if s.Duration == 0 && c.IterationsPerSlot > 0 {
+		return bad("iterations-per-slot", c.IterationsPerSlot, "a count that ends within 24h and %d requests: %d slots at %g requests per second", maxCounted, c.MaxInFlight, s.OfferedHz)
 	}
 	if s.Duration <= 0 || s.Duration > 24*time.Hour {
 		return bad(length, s.Duration, "above 0 to 24h")

@@ -47,6 +47,7 @@ type Outcome struct {
 	ResponseHgrm, ServiceHgrm []byte
 	Points                    []Point       // the step's course
 	Agent                     []AgentRecord // one per target; nil when missing, which is among the warnings
+	Also                      []AgentRecord // of the further agents, as far as there
 }
 
 // Summary is how a run ended.
@@ -66,6 +67,7 @@ type driver struct {
 	engine engine
 	agent  *agentClient // nil without one
 	own    *ownGroups
+	also   []*agentClient
 	bootID string
 
 	inFlight atomic.Int64 // slots taken, of all steps
@@ -107,30 +109,11 @@ func Run(ctx context.Context, cfg Config, hooks Hooks) (Summary, error) {
 	if err := preflight(ctx, cfg, d.engine); err != nil {
 		return sum, err
 	}
-	if err := d.openAgent(ctx); err != nil {
+	defer d.closeAgents()
+	if err := d.openAgents(ctx); err != nil {
 		return sum, err
 	}
-	if d.agent != nil {
-		defer d.agent.close()
-	}
 	return sum, d.ladder(ctx, &sum)
-}
-
-func (d *driver) openAgent(ctx context.Context) error {
-	if d.cfg.Agent == nil {
-		return nil
-	}
-	var err error
-	if d.agent, err = dialAgent(*d.cfg.Agent, d.cfg.Run, d.bootID); err != nil {
-		return err
-	}
-	// One that is away now may be there when the first step begins, which asks
-	// again and notes what is missing.
-	if err := d.agent.check(ctx); err != nil && !unreachable(err) {
-		d.agent.close()
-		return &AgentRefusal{Address: d.cfg.Agent.Address, Step: d.cfg.Steps[0].Name(), Err: err}
-	}
-	return nil
 }
 
 func (d *driver) ladder(ctx context.Context, sum *Summary) error {
@@ -148,6 +131,9 @@ func (d *driver) ladder(ctx context.Context, sum *Summary) error {
 		}
 		if i == len(steps)-1 && ctx.Err() == nil && out.void() == "" && d.hooks.More != nil {
 			next := Step{Index: s.Index + 1, OfferedHz: d.hooks.More(out), Duration: s.Duration}
+			if d.cfg.IterationsPerSlot > 0 {
+				next = d.cfg.counted(next)
+			}
 			if d.cfg.validateStep(next) == nil {
 				steps = append(steps, next)
 			}
@@ -181,7 +167,7 @@ func (o Outcome) void() string {
 	if o.Result.Void != "" {
 		return o.Result.Void
 	}
-	for _, a := range o.Agent {
+	for _, a := range slices.Concat(o.Agent, o.Also) {
 		if why := a.Record.GetVoidReason(); why != "" {
 			return "agent: " + why
 		}

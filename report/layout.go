@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -12,12 +13,19 @@ func layout(r *Report, width int) document {
 	d.add(heading{1, r.Title})
 	d.note(r.Warnings)
 	layoutLadders(&d, r)
+	if imported(r) {
+		return d // no tool's log has more than its steps
+	}
 	layoutMatched(&d, r)
 	layoutAccounts(&d, r, width)
 	layoutChecks(&d, r)
 	layoutProfiler(&d, r)
 	layoutFiles(&d, r)
 	return d
+}
+
+func imported(r *Report) bool {
+	return len(r.Arms) > 0 && !slices.ContainsFunc(r.Arms, func(a Arm) bool { return a.Imported == "" })
 }
 
 // layoutFiles says where everything lies and how to open a profile.

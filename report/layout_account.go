@@ -39,10 +39,29 @@ func layoutAccounts(d *document, r *Report, width int) {
 		notes = append(notes, top.Account.Notes...)
 		notes = append(notes, top.Account.Warnings...)
 		d.note(notes)
+		for _, o := range top.Others {
+			layoutOther(d, a, top, o, width)
+		}
 	}
 	if any {
 		d.explain(accountLegend(separated))
 	}
+}
+
+// layoutOther adds the account of a target beside the arm.
+func layoutOther(d *document, a *Arm, top *Step, o Other, width int) {
+	title := fmt.Sprintf("%s · step %s · beside it %s", a.Name, top.Name, o.Name)
+	if o.Cores != nil && o.CPUMsPerRequest != nil {
+		title += fmt.Sprintf(": %s cores, %s ms of CPU for each of the arm's requests", fixed(3)(*o.Cores), perRequest(*o.CPUMsPerRequest))
+	}
+	d.add(heading{3, title})
+	if o.Account == nil {
+		d.add(para{"No account: its record holds no window."})
+	} else {
+		d.add(accountTable(o.Account, width))
+		d.note(append(wakerNotes(o.Account), o.Account.Notes...))
+	}
+	d.note(o.Warnings)
 }
 
 func accountMissing(a *Arm) string {

@@ -8,6 +8,33 @@ func layoutProfiler(d *document, r *Report) {
 	layoutLosses(d, r)
 	d.add(heading{2, "The profiler's own CPU, at each arm's top step"})
 	layoutCost(d, r)
+	layoutOverhead(d, r)
+}
+
+// layoutOverhead shows what profiling cost the arms, by their control steps.
+func layoutOverhead(d *document, r *Report) {
+	t := tableBlock{repeat: 1, columns: []column{
+		{head: []string{"arm"}, left: true}, {head: []string{"offered", "/s"}}, {head: []string{"with", "ms/req"}},
+		{head: []string{"without", "ms/req"}}, {head: []string{"difference", "%"}}, {head: []string{"step"}, left: true}, {head: []string{"control"}, left: true},
+	}}
+	var notes []string
+	for i := range r.Arms {
+		a := &r.Arms[i]
+		for _, o := range a.Overheads {
+			t.rows = append(t.rows, tableRow{cells: []string{a.Name, offered(o.OfferedHz), perRequest(o.WithMs), perRequest(o.WithoutMs),
+				fmt.Sprintf("%+.1f", 100*o.Share), o.Step, o.Control}})
+		}
+		if a.Overhead != nil {
+			notes = append(notes, fmt.Sprintf("%s: profiling changed CPU per request by %+.1f %%, the median of %d", a.Name, 100**a.Overhead, len(a.Overheads)))
+		}
+	}
+	if len(t.rows) == 0 {
+		return // no run had control steps
+	}
+	d.add(heading{2, "What profiling cost the arms"})
+	d.add(t)
+	d.note(notes)
+	d.explain([]entry{{"with, without", "CPU of the arm's cgroup ÷ deliveredInWindow, of a profiled step and of its control without the agent, read alike"}})
 }
 
 func layoutLosses(d *document, r *Report) {

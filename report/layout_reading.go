@@ -27,7 +27,7 @@ func readingText(a *Arm) string {
 		s = append(s, fmt.Sprintf("Fit: %s cores without load and %s ms of CPU per request, off by %s cores at most",
 			number(f.InterceptCores, 3), perRequest(f.MsPerRequest), number(f.MaxResidualCores, 3)))
 	}
-	if len(a.Steps) > 0 {
+	if len(a.Steps) > 0 && a.Imported == "" {
 		var edges []string
 		for _, step := range a.Steps {
 			edges = append(edges, fmt.Sprintf("%d→%d", step.InFlightAtStart, step.InFlightAtEnd))

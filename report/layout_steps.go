@@ -47,6 +47,8 @@ var stepFigures = []figure{
 		"nr_throttled ÷ nr_periods"},
 	{[]string{"cores"}, "cores", func(s Step) string { return pointer(s.Cores, fixed(3)) },
 		"usage_usec ÷ window"},
+	{[]string{"JIT", "%"}, "jitShare", func(s Step) string { return pointer(s.JITShare, percent) },
+		"part of the arm's CPU that the compiler threads of its JVM took"},
 	{[]string{"RSS", "MB"}, "rssBytes", func(s Step) string { return pointer(s.RSSBytes, megabytes) },
 		"resident memory of the arm's processes at the window's end (1 MB = 10⁶ bytes)"},
 	{[]string{"heap", "MB"}, "heapBytes", func(s Step) string { return pointer(s.HeapBytes, megabytes) },
@@ -102,10 +104,14 @@ func layoutSteps(d *document, a *Arm, shown map[string]bool) {
 	d.note(notes)
 }
 
-// figuresOf leaves out the heap where no step has one: only managed runtimes do.
+// figuresOf leaves out what no step has and only managed runtimes do: heap and
+// JIT share.
 func figuresOf(steps []Step) []figure {
 	heap := slices.ContainsFunc(steps, func(s Step) bool { return s.HeapBytes != nil })
-	return slices.DeleteFunc(slices.Clone(stepFigures), func(f figure) bool { return f.json == "heapBytes" && !heap })
+	jit := slices.ContainsFunc(steps, func(s Step) bool { return s.JITShare != nil })
+	return slices.DeleteFunc(slices.Clone(stepFigures), func(f figure) bool {
+		return f.json == "heapBytes" && !heap || f.json == "jitShare" && !jit
+	})
 }
 
 func armTitle(a *Arm) string {
@@ -116,9 +122,12 @@ func armTitle(a *Arm) string {
 	if a.Body != "" {
 		parts = append(parts, a.Body+" body")
 	}
-	if a.QuotaCPUs > 0 {
+	switch {
+	case a.Imported != "":
+		parts = append(parts, "from "+a.Imported)
+	case a.QuotaCPUs > 0:
 		parts = append(parts, "quota "+number(a.QuotaCPUs, digitsFor(a.QuotaCPUs, 3))+" CPU")
-	} else {
+	default:
 		parts = append(parts, "no quota")
 	}
 	if a.Host != "" {
@@ -284,6 +293,8 @@ var flagMeanings = []entry{
 	{string(ladder.FlagErrors), "more than 1 % of requests failed"},
 	{string(ladder.FlagCapLimited), "overflow above 1 %: p50 and p99 are those of the client's cap"},
 	{string(ladder.FlagClientLate), "the client sent behind its schedule: the ladder is limited by the client here"},
+	{string(ladder.FlagFirstStep), "the first measured step is off those after it: the arm was not warm"},
+	{string(ladder.FlagControl), "driven without the profiler, to be held against the same step with it; in no comparison"},
 	{string(ladder.FlagTooFew), "too few requests or samples for the figures behind them"},
 }
 

@@ -43,6 +43,9 @@ type Arm struct {
 	Body     string    `json:"body,omitempty"`
 	Dir      string    `json:"dir"`
 	Started  time.Time `json:"started,omitzero"`
+	// Imported says from where, of a ladder that another tool drove; its quota is
+	// not known then.
+	Imported string `json:"imported,omitempty"`
 	// QuotaCPUs is the CFS quota in CPUs, 0 for none.
 	QuotaCPUs float64 `json:"quotaCpus,omitempty"`
 	// Host says where the ladder ran: kernel, architecture, CPUs, sampling rate.
@@ -51,6 +54,10 @@ type Arm struct {
 	Steps []Step `json:"steps"`
 	// Reading is what the steps say together: knee, plateau, fit.
 	Reading ladder.Reading `json:"reading"`
+	// Overheads is what profiling cost this arm, by steps that have a control
+	// without; Overhead the median share, nil without a pair.
+	Overheads []ladder.Overhead `json:"overheads,omitempty"`
+	Overhead  *float64          `json:"overhead,omitempty"`
 	// Warnings concern the run as a whole, or say on which steps they hold.
 	Warnings []string `json:"warnings,omitempty"`
 }
@@ -72,10 +79,25 @@ type Step struct {
 	Cost    *Cost                `json:"cost,omitempty"`
 	Checks  []attribution.Check  `json:"checks,omitempty"`
 	Losses  []Loss               `json:"losses,omitempty"`
+	// Others are further targets, measured in the same window.
+	Others []Other `json:"others,omitempty"`
 	// InFlightAtStart and InFlightAtEnd are requests in flight at the window's edges.
 	InFlightAtStart uint64   `json:"inFlightAtStart"`
 	InFlightAtEnd   uint64   `json:"inFlightAtEnd"`
 	Warnings        []string `json:"warnings,omitempty"`
+}
+
+// Other is a target beside the arm: a downstream, a sidecar, a part of it on
+// another host.
+type Other struct {
+	Name string `json:"name"`
+	// Cores is its usage ÷ window, CPUMsPerRequest that ÷ the arm's requests; nil
+	// where its usage was not read.
+	Cores           *float64             `json:"cores,omitempty"`
+	CPUMsPerRequest *float64             `json:"cpuMsPerRequest,omitempty"`
+	Account         *attribution.Account `json:"account,omitempty"`
+	Profile         string               `json:"profile,omitempty"`
+	Warnings        []string             `json:"warnings,omitempty"`
 }
 
 // Loss counts what did not reach the account or the profile whole.

@@ -71,7 +71,16 @@ type ClientStep struct {
 	// Warnings is what weakens the figures, for people. It names the reason
 	// where the agent's record or profile is missing.
 	Warnings []string `json:"warnings,omitempty"`
+	// Unknown names what the source of an imported step does not say: the fields
+	// are 0 and mean nothing.
+	Unknown []string `json:"unknown,omitempty"`
 }
+
+// What can be unknown of an imported step.
+const (
+	UnknownOverflow = "overflow"
+	UnknownInFlight = "inFlight"
+)
 
 // LatencyMs holds quantiles in milliseconds.
 type LatencyMs struct {

@@ -33,21 +33,26 @@ type Plan struct {
 	// RequestBytes is the length of one encoded request body, 0 if not known.
 	RequestBytes int `json:"requestBytes,omitempty"`
 	// RatesHz are the offered rates of the steps after the warm-up, in their order.
-	RatesHz     []float64 `json:"ratesHz,omitempty"`
-	Duration    Duration  `json:"duration,omitzero"`
-	WarmupHz    float64   `json:"warmupHz,omitempty"`
-	Warmup      Duration  `json:"warmup,omitzero"`
-	Settle      Duration  `json:"settle,omitzero"`
-	Gap         Duration  `json:"gap,omitzero"`
-	Timeout     Duration  `json:"timeout,omitzero"`
-	Drain       Duration  `json:"drain,omitzero"`
-	Connections int       `json:"connections,omitempty"`
-	Streams     int       `json:"streams,omitempty"`
-	MaxInFlight int       `json:"maxInFlight,omitempty"`
-	OnVoid      string    `json:"onVoid,omitempty"`
+	RatesHz []float64 `json:"ratesHz,omitempty"`
+	// Duration is a step's length; 0 of steps that end after IterationsPerSlot
+	// requests for each of MaxInFlight slots.
+	Duration          Duration `json:"duration,omitzero"`
+	IterationsPerSlot int      `json:"iterationsPerSlot,omitempty"`
+	WarmupHz          float64  `json:"warmupHz,omitempty"`
+	Warmup            Duration `json:"warmup,omitzero"`
+	Settle            Duration `json:"settle,omitzero"`
+	Gap               Duration `json:"gap,omitzero"`
+	Timeout           Duration `json:"timeout,omitzero"`
+	Drain             Duration `json:"drain,omitzero"`
+	Connections       int      `json:"connections,omitempty"`
+	Streams           int      `json:"streams,omitempty"`
+	MaxInFlight       int      `json:"maxInFlight,omitempty"`
+	OnVoid            string   `json:"onVoid,omitempty"`
 	// Agent is the agent's address, empty for a ladder without one.
 	Agent       string `json:"agent,omitempty"`
 	AgentTarget string `json:"agentTarget,omitempty"`
+	// Also are further targets that were measured beside it, ADDRESS=TARGET.
+	Also []string `json:"also,omitempty"`
 	// SampleRateHz is the sampling rate asked of the agent, 0 if not known.
 	SampleRateHz int `json:"sampleRateHz,omitempty"`
 }

@@ -6,6 +6,7 @@
 //	DIR/steps/NN-OFFERED/client.json  ClientStep: what the client offered and got
 //	DIR/steps/NN-OFFERED/client.hlog  HDR log of response and service time, per second
 //	DIR/steps/NN-OFFERED/*.hgrm, *.csv  percentile distributions and the series, to be read by other tools
+//	DIR/steps/NN-OFFERED/others/NAME  record.json and profile.pb.gz of a further target
 //
 // A run directory is written once: nothing in it is ever replaced. A step
 // appears whole or not at all, because it is built under a temporary name and
@@ -33,6 +34,7 @@ const (
 	ProfileFile = "profile.pb.gz"
 	ClientFile  = "client.json"
 	HlogFile    = "client.hlog"
+	OthersDir   = "others"
 
 	tempPrefix = ".tmp-"
 )
@@ -116,6 +118,10 @@ func Open(dir string) (*Dir, error) {
 	return &Dir{path: dir, run: run}, nil
 }
 
+// ErrNoRun is OpenAll's error for a directory that holds no run. It is an
+// [fs.ErrNotExist].
+var ErrNoRun = fmt.Errorf("no run: %w", fs.ErrNotExist)
+
 // OpenAll opens dir when it is a run, else every run directly below it, in the
 // order the runs were started. No run at all is an error.
 func OpenAll(dir string) ([]*Dir, error) {
@@ -147,7 +153,7 @@ func OpenAll(dir string) ([]*Dir, error) {
 	}
 	if len(dirs) == 0 {
 		return nil, fmt.Errorf("no run in %s: neither it nor a directory directly below it has a %s; name a directory that rung load or rung demo wrote: %w",
-			dir, RunFile, fs.ErrNotExist)
+			dir, RunFile, ErrNoRun)
 	}
 	sort.SliceStable(dirs, func(i, j int) bool { return dirs[i].run.Started.Before(dirs[j].run.Started) })
 	return dirs, nil

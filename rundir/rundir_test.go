@@ -50,7 +50,12 @@ func TestRoundTrip(t *testing.T) {
 	}
 	bare := sampleStep(2, 12.5)
 	bare.Record, bare.ProfileGz, bare.Hlog = nil, nil, nil
-	want := []Step{sampleStep(0, 200), sampleStep(1, 1200), bare}
+	several := sampleStep(1, 1200)
+	for _, target := range []string{"db/1", "db 1", "node-2"} {
+		several.Others = append(several.Others, Other{Name: OtherName(target, several.Others), Record: &rungv1.StepRecord{Step: target}})
+	}
+	several.Others[2].ProfileGz = []byte{4, 5}
+	want := []Step{sampleStep(0, 200), several, bare}
 	for _, i := range []int{2, 0, 1} {
 		if err := d.WriteStep(want[i]); err != nil {
 			t.Fatal(err)
@@ -74,6 +79,37 @@ func TestRoundTrip(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+}
+
+func TestOtherName(t *testing.T) {
+	others := []Other{{Name: "db"}, {Name: "db-2"}}
+	for target, want := range map[string]string{"db": "db-3", "a/b c": "a_b_c", "": "target", "..": "target", "pod.x": "pod.x", strings.Repeat("x", 99): "target"} {
+		if got := OtherName(target, others); got != want {
+			t.Errorf("%q: %q, want %q", target, got, want)
+		}
+	}
+	d, err := Create(filepath.Join(t.TempDir(), "r"), sampleRun())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range [][]Other{{{Name: "../x", Record: &rungv1.StepRecord{}}}, {{Name: "x"}}, {{Name: "x", Record: &rungv1.StepRecord{}}, {Name: "x", Record: &rungv1.StepRecord{}}}} {
+		s := sampleStep(1, 100)
+		s.Others = bad
+		if err := d.WriteStep(s); err == nil || !strings.Contains(err.Error(), "further target") {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+	good := sampleStep(1, 100)
+	good.Others = []Other{{Name: "x", Record: &rungv1.StepRecord{}}}
+	if err := d.WriteStep(good); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(d.StepPath("01-100"), OthersDir, "a b"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Steps(); err == nil || !strings.Contains(err.Error(), "is no name of a further target") {
+		t.Errorf("a foreign directory: %v", err)
 	}
 }
 

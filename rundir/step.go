@@ -35,6 +35,8 @@ type Step struct {
 	// Client.Warnings then says why.
 	Record    *rungv1.StepRecord
 	ProfileGz []byte
+	// Others are further targets that were measured in the same window, by name.
+	Others []Other
 	// Hlog is the HDR log of response and service time, absent where not kept.
 	Hlog []byte
 	// Beside are files by name that are written and not read again, as for other
@@ -83,7 +85,12 @@ func (d *Dir) WriteStep(s Step) error {
 		return fmt.Errorf("write step %s: %w", name, err)
 	}
 	for _, f := range files {
-		if err := writeNew(filepath.Join(temp, f.name), f.data); err != nil {
+		path := filepath.Join(temp, f.name)
+		err := os.MkdirAll(filepath.Dir(path), 0o755)
+		if err == nil {
+			err = writeNew(path, f.data)
+		}
+		if err != nil {
 			os.RemoveAll(temp)
 			return fmt.Errorf("write step %s: %w", name, err)
 		}
@@ -135,7 +142,8 @@ func stepFiles(s Step) ([]namedBytes, error) {
 		}
 		files = append(files, namedBytes{name, data})
 	}
-	return files, nil
+	others, err := otherFiles(s.Others)
+	return append(files, others...), err
 }
 
 // encodeRecord writes a record the same way each time: protojson varies its
@@ -219,6 +227,9 @@ func (d *Dir) readStep(name string) (Step, error) {
 		return Step{}, err
 	}
 	if s.ProfileGz, err = readFile(path(ProfileFile), MaxProfileBytes, readAll); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Step{}, err
+	}
+	if s.Others, err = readOthers(path(OthersDir)); err != nil {
 		return Step{}, err
 	}
 	if s.Hlog, err = readFile(path(HlogFile), MaxHlogBytes, readAll); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -112,6 +112,12 @@ func analyseRun(d *rundir.Dir, opts analyseOptions) (report.Arm, error) {
 		}
 		a.Steps = append(a.Steps, step)
 	}
+	rows := ladderSteps(a.Steps)
+	if i, why := ladder.FirstStep(rows); why != "" {
+		a.Steps[i].Flags = append(a.Steps[i].Flags, ladder.Flag{Kind: ladder.FlagFirstStep, Detail: why})
+	}
+	a.Overheads = ladder.Overheads(rows)
+	a.Overhead = ladder.MedianShare(a.Overheads)
 	a.Reading = ladder.Read(ladderSteps(a.Steps), opts.KneeRule)
 	return a, nil
 }

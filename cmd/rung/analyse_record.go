@@ -7,6 +7,8 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
+	"path/filepath"
+	"slices"
 
 	"github.com/google/pprof/profile"
 
@@ -50,6 +52,39 @@ func analyseRecord(out *report.Step, d *rundir.Dir, s rundir.Step, opts analyseO
 	}
 	out.Layers = table
 	return nil
+}
+
+// analyseOthers takes the records of the targets beside the arm.
+func analyseOthers(d *rundir.Dir, s rundir.Step, opts analyseOptions) ([]report.Other, error) {
+	var out []report.Other
+	for _, other := range s.Others {
+		where := filepath.Join(d.StepPath(s.Name), rundir.OthersDir, other.Name)
+		grouped, err := groupRecord(other.Record, opts.Groups)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", where, err)
+		}
+		o := report.Other{Name: other.Name, Warnings: append(slices.Clone(other.Record.GetWarnings()), grouped.warnings...)}
+		if v := other.Record.GetVoidReason(); v != "" {
+			o.Warnings = append(o.Warnings, "void: "+v)
+		}
+		if len(other.ProfileGz) > 0 {
+			o.Profile = filepath.Join(where, rundir.ProfileFile)
+		}
+		ns, used := windowNs(other.Record), usageNs(other.Record)
+		if ns > 0 {
+			if o.Account, err = grouped.account(ns, opts.Rules); err != nil {
+				return nil, fmt.Errorf("%s: %w", where, err)
+			}
+		}
+		if ns > 0 && used != nil {
+			o.Cores = ptrTo(float64(*used) / float64(ns))
+			if n := s.Client.DeliveredInWindow; n > 0 {
+				o.CPUMsPerRequest = ptrTo(float64(*used) / 1e6 / float64(n))
+			}
+		}
+		out = append(out, o)
+	}
+	return out, nil
 }
 
 // stepLayers divides the arm's charged CPU among the layers.

@@ -16,8 +16,12 @@ import (
 
 // analyseStep puts together what client and agent saw of one step.
 func analyseStep(d *rundir.Dir, s rundir.Step, opts analyseOptions) (report.Step, error) {
+	state, err := stepState(d, s.Name)
+	if err != nil {
+		return report.Step{}, err
+	}
 	out := report.Step{
-		Step:            ladder.New(observe(s)),
+		Step:            ladder.New(observeDriven(s, state)),
 		Absent:          map[string]string{},
 		InFlightAtStart: s.Client.InFlightAtStart, InFlightAtEnd: s.Client.InFlightAtEnd,
 		Checks:   loadChecks(s.Client),
@@ -31,6 +35,15 @@ func analyseStep(d *rundir.Dir, s rundir.Step, opts analyseOptions) (report.Step
 		if err := analyseRecord(&out, d, s, opts); err != nil {
 			return report.Step{}, err
 		}
+	}
+	if slices.Contains(s.Client.Unknown, rundir.UnknownOverflow) {
+		out.Absent["overflowHz"] = "who drove the step did not say it"
+	}
+	if out.Others, err = analyseOthers(d, s, opts); err != nil {
+		return report.Step{}, err
+	}
+	if state != nil && s.Record == nil && s.Client.Void == "" {
+		explainCampaign(&out, state)
 	}
 	explainAbsent(&out, s)
 	return out, nil
@@ -59,6 +72,7 @@ func observe(s rundir.Step) ladder.Observed {
 		o.AgentMissing = noRecord(c)
 		return o
 	}
+	o.Profiled, o.JITShare = true, jitShare(r)
 	o.AgentVoid = r.GetVoidReason()
 	w, n := r.GetWindow(), countersOf(r)
 	o.UsageNs = usageNs(r)
@@ -117,7 +131,9 @@ func explainAbsent(out *report.Step, s rundir.Step) {
 	absent(out.P50Ms == nil, latency, "p50Ms", "p99Ms", "p999Ms")
 	if s.Record == nil {
 		reason := noRecord(s.Client)
-		absent(true, reason, "cpuMsPerRequest", "cores", "throttledCpuSeconds", "periodsThrottled", "rssBytes", "account", "layers")
+		absent(out.CPUMsPerRequest == nil, reason, "cpuMsPerRequest", "cores")
+		absent(out.ThrottledCPUSeconds == nil, reason, "throttledCpuSeconds")
+		absent(true, reason, "periodsThrottled", "rssBytes", "account", "layers")
 		return
 	}
 	n, warnings := countersOf(s.Record), s.Record.GetWarnings()

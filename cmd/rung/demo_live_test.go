@@ -3,8 +3,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -22,12 +20,8 @@ import (
 
 // liveDemo is a small demo on this machine, in a process of its own.
 type liveDemo struct {
-	t      *testing.T
-	cmd    *exec.Cmd
+	*liveChild
 	output string
-	stdout bytes.Buffer
-	lines  chan string // of stderr
-	seen   []string
 }
 
 // startDemo runs a demo of the arms at 100 and 200 requests per second.
@@ -36,65 +30,17 @@ func startDemo(t *testing.T, arms string, flags ...string) *liveDemo {
 	if err := missingError(thisHost().requirements()); err != nil {
 		t.Skipf("a demo needs what this host lacks: %v", err)
 	}
-	d := &liveDemo{t: t, output: filepath.Join(t.TempDir(), "demo"), lines: make(chan string, 1000)}
-	args := append([]string{"demo", "--arms", arms, "--rates", "100,200", "--duration", "1500ms", "--settle", "200ms",
-		"--warmup", "300ms", "--calibrate", "300ms", "--quota", "0.5", "--json", "--output", d.output}, flags...)
-	d.cmd = exec.Command(os.Args[0], args...)
-	d.cmd.Env = append(os.Environ(), asRung+"=1")
-	d.cmd.Stdout = &d.stdout
-	stderr, err := d.cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		defer close(d.lines)
-		for scan := bufio.NewScanner(stderr); scan.Scan(); {
-			d.lines <- scan.Text()
-		}
-	}()
-	t.Cleanup(func() {
-		if d.cmd.ProcessState == nil {
-			d.cmd.Process.Kill()
-			d.cmd.Wait()
-		}
-	})
+	d := &liveDemo{output: filepath.Join(t.TempDir(), "demo")}
+	args := []string{"demo", "--arms", arms, "--rates", "100,200", "--duration", "1500ms", "--settle", "200ms",
+		"--warmup", "300ms", "--calibrate", "300ms", "--quota", "0.5", "--json", "--output", d.output}
+	d.liveChild = startRung(t, append(args, flags...)...)
 	return d
-}
-
-// until reads stderr up to a line with the text.
-func (d *liveDemo) until(text string) {
-	d.t.Helper()
-	limit := time.After(60 * time.Second)
-	for {
-		select {
-		case line, ok := <-d.lines:
-			if !ok {
-				d.t.Fatalf("stderr ended without %q:\n%s", text, strings.Join(d.seen, "\n"))
-			}
-			d.seen = append(d.seen, line)
-			if strings.Contains(line, text) {
-				return
-			}
-		case <-limit:
-			d.t.Fatalf("no %q on stderr:\n%s", text, strings.Join(d.seen, "\n"))
-		}
-	}
 }
 
 // exit waits for the end, asserts the exit code and that nothing is left.
 func (d *liveDemo) exit(code int) string {
 	d.t.Helper()
-	for line := range d.lines {
-		d.seen = append(d.seen, line)
-	}
-	err := d.cmd.Wait()
-	stderr := strings.Join(d.seen, "\n")
-	if got := d.cmd.ProcessState.ExitCode(); got != code {
-		d.t.Errorf("exit %d (%v), want %d; stderr:\n%s", got, err, code, stderr)
-	}
+	stderr := d.liveChild.exit(code)
 	roots, err := cgroup.Detect("/proc")
 	if err != nil {
 		d.t.Fatal(err)
@@ -111,8 +57,8 @@ func (d *liveDemo) exit(code int) string {
 	return stderr
 }
 
-// kill ends the child that runs the given subcommand.
-func (d *liveDemo) kill(subcommand string) {
+// killChild ends the demo's own child that runs the given subcommand.
+func (d *liveDemo) killChild(subcommand string) {
 	d.t.Helper()
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", d.cmd.Process.Pid))
 	if err != nil {
@@ -201,7 +147,7 @@ func TestLiveDemoArmDies(t *testing.T) {
 	d := startDemo(t, "grpc-unary", "--rates", "300")
 	d.until("step 1 of 3")
 	time.Sleep(300 * time.Millisecond)
-	d.kill("arm")
+	d.killChild("arm")
 	stderr := d.exit(exitFailure)
 	for _, want := range []string{"arm grpc-unary: signal: killed", "was started again", "01-100 is void"} {
 		if !strings.Contains(stderr, want) {
@@ -221,7 +167,7 @@ func TestLiveDemoStopsOnVoid(t *testing.T) {
 	long(t)
 	d := startDemo(t, "grpc-unary,grpc-stream", "--on-void", "stop")
 	d.until("step 1 of 2")
-	d.kill("arm")
+	d.killChild("arm")
 	if stderr := d.exit(exitFailure); !strings.Contains(stderr, "stopped after a void step") || strings.Contains(stderr, "grpc-stream: step") {
 		t.Errorf("stderr:\n%s", stderr)
 	}
@@ -231,7 +177,7 @@ func TestLiveDemoAgentDies(t *testing.T) {
 	long(t)
 	d := startDemo(t, "grpc-unary")
 	d.until("step 1 of 2")
-	d.kill("agent")
+	d.killChild("agent")
 	stderr := d.exit(exitFailure)
 	for _, want := range []string{"agent: signal: killed", "02-200: no record"} {
 		if !strings.Contains(stderr, want) {
@@ -265,13 +211,7 @@ func TestLiveDemoKilled(t *testing.T) {
 	long(t)
 	d := startDemo(t, "grpc-unary")
 	d.until("step 1 of 2")
-	if err := d.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	for line := range d.lines {
-		d.seen = append(d.seen, line)
-	}
-	d.cmd.Wait()
+	d.kill()
 	roots, err := cgroup.Detect("/proc")
 	if err != nil {
 		t.Fatal(err)

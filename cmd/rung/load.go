@@ -37,6 +37,7 @@ type loadOptions struct {
 	warmup      time.Duration
 	agent       string
 	agentTarget string
+	also        []string
 	out         string
 	csv         string
 	calibrate   time.Duration
@@ -101,6 +102,9 @@ flags; 3 all steps are sound but one or more is client-limited (see
 			if cmd.Flags().Changed("first-index") && !cmd.Flags().Changed("client-limited") {
 				o.limited = limitedWarn
 			}
+			if o.config.IterationsPerSlot > 0 && !cmd.Flags().Changed("duration") {
+				o.duration = 0
+			}
 			return runLoad(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -118,6 +122,7 @@ flags; 3 all steps are sound but one or more is client-limited (see
 	f.StringVar(&c.Run, "run", "", "id of the run (default from arm and time)")
 	f.StringSliceVar(&o.rates, "rates", nil, "offered rates of the steps, requests per second, above 0 to 1e7, in their order")
 	f.DurationVar(&o.duration, "duration", 10*time.Second, "length of a step's schedule, above --settle to 24h")
+	f.IntVar(&c.IterationsPerSlot, "iterations-per-slot", 0, "end a step after so many requests for each of the --max-in-flight slots (closed loop: of each slot), 1 to 1000000, instead of after --duration")
 	f.DurationVar(&c.Settle, "settle", loadgen.DefaultSettle, "head of each step left out of its window, 0 to 1h")
 	f.DurationVar(&c.Gap, "gap", loadgen.DefaultGap, "pause after each step, 0 to 1h")
 	f.Float64Var(&o.warmupRate, "warmup-rate", 0, "offered rate of the warm-up step (default the first of --rates)")
@@ -136,13 +141,13 @@ flags; 3 all steps are sound but one or more is client-limited (see
 	f.IntVar(&c.Workers, "workers", 1, "goroutines that pace the schedule side by side, 1 to 64; worker w sends requests w, w+WORKERS, …")
 	f.StringVar(&o.agent, "agent", "", "agent to measure with: unix:///PATH or HOST:PORT")
 	f.StringVar(&o.agentTarget, "agent-target", "", "`NAME` of the agent's target (default that of --arm)")
+	f.StringArrayVar(&o.also, "also", nil, "another target to measure in the same windows, as `ADDRESS=TARGET`; of --agent itself or of an agent on another host; may be repeated")
 	f.StringVar(&o.out, "out", "", "`DIR` to write the run to; it must not exist, or be empty")
 	f.StringVar(&o.csv, "csv", "", "new `FILE` for a row per step, written as each step ends")
 	f.Float64Var(&o.extend, "extend", 0, "if the last step keeps up, one more at this multiple of its rate, above 1 to 10; 0 adds none")
 	f.StringVar(&o.onVoid, "on-void", string(loadgen.OnVoidContinue), "after a void step: continue with the next, or stop")
 	f.StringVar(&o.limited, "client-limited", limitedFail, "a step that measured the driver and not the service: fail (exit code 3) or warn (exit code 0)")
 	f.StringSliceVar(&o.closed.slots, "closed", nil, "instead of a ladder, a closed loop with these numbers of slots, one step each: a slot sends its next request when its last was answered")
-	f.IntVar(&o.closed.perSlot, "iterations-per-slot", 0, "closed loop: requests of each slot, which end the step; 0 ends it after --duration")
 	f.StringVar(&o.closed.lines, "lines", "", "closed loop: new `FILE` for a line '<ms> <status> <cause>' per request")
 	f.DurationVar(&c.Watchdog, "watchdog", loadgen.DefaultWatchdog, "how long a step may take beyond its schedule, --timeout and --drain, and one by count in all, 100ms to 24h; then it is ended and void")
 	f.BoolVar(&o.selftest.run, "selftest", false, "measure the driver itself: a closed loop of 1, 2, 4, … slots against a null service that it starts, --duration each (default 1s); --protocol's default is grpc-unary")
@@ -175,6 +180,9 @@ func runLoad(ctx context.Context, o loadOptions, stdout, stderr io.Writer) error
 	}
 	if err == nil && o.limited != limitedFail && o.limited != limitedWarn {
 		err = fmt.Errorf("--client-limited %q: want %s or %s", o.limited, limitedFail, limitedWarn)
+	}
+	if err == nil && o.config.IterationsPerSlot > 0 && o.duration > 0 {
+		err = errors.New("--iterations-per-slot and --duration both say when a step ends; give one")
 	}
 	if err == nil && o.calibrate == 0 && !o.selftest.run && !o.selftest.once && len(o.closed.slots) == 0 && len(c.Steps) == 0 {
 		err = errors.New("neither --rates nor --calibrate nor --closed is given: name the offered rates, as in --rates 100,200,300")
@@ -265,7 +273,37 @@ func (o *loadOptions) effective() (loadgen.Config, error) {
 		}
 		c.Agent = &loadgen.AgentConfig{Address: o.agent, Targets: []string{target}}
 	}
+	if err := o.alsoMeasure(&c); err != nil {
+		return c, err
+	}
 	return c, nil
+}
+
+// alsoMeasure adds the further targets, each to its agent.
+func (o *loadOptions) alsoMeasure(c *loadgen.Config) error {
+	for _, text := range o.also {
+		address, target, ok := cutLast(text, "=")
+		switch {
+		case !ok || address == "" || target == "":
+			return fmt.Errorf("--also %q: want ADDRESS=TARGET, as in node-2:7000=db", text)
+		case c.Agent == nil:
+			return fmt.Errorf("--also %q: it goes with --agent, the arm's own", text)
+		}
+		agent := c.Agent
+		if address != agent.Address {
+			i := slices.IndexFunc(c.Also, func(a loadgen.AgentConfig) bool { return a.Address == address })
+			if i < 0 {
+				i = len(c.Also)
+				c.Also = append(c.Also, loadgen.AgentConfig{Address: address})
+			}
+			agent = &c.Also[i]
+		}
+		if slices.Contains(agent.Targets, target) {
+			return fmt.Errorf("--also %q: this target is named twice", text)
+		}
+		agent.Targets = append(agent.Targets, target)
+	}
+	return nil
 }
 
 func (o *loadOptions) bodyBytes(p loadgen.Protocol) ([]byte, error) {

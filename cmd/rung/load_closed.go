@@ -18,9 +18,8 @@ import (
 
 // closedOptions are the flags of a closed loop.
 type closedOptions struct {
-	slots   []string
-	perSlot int
-	lines   string
+	slots []string
+	lines string
 }
 
 // closedResult is what --json prints of a closed loop.
@@ -30,16 +29,17 @@ type closedResult struct {
 	Error string                 `json:"error,omitempty"`
 }
 
-// closedSteps reads --closed.
-func (o *closedOptions) steps(duration time.Duration) ([]loadgen.ClosedStep, error) {
+// steps reads --closed. Each ends after a number of requests of each slot or,
+// where that is 0, after a duration.
+func (o *closedOptions) steps(perSlot int, duration time.Duration) ([]loadgen.ClosedStep, error) {
 	var steps []loadgen.ClosedStep
 	for _, text := range o.slots {
 		n, err := strconv.Atoi(strings.TrimSpace(text))
 		if err != nil || n < 1 {
 			return nil, fmt.Errorf("--closed %q: want numbers of slots from 1 up, separated by commas", text)
 		}
-		s := loadgen.ClosedStep{Slots: n, PerSlot: o.perSlot}
-		if o.perSlot == 0 {
+		s := loadgen.ClosedStep{Slots: n, PerSlot: perSlot}
+		if perSlot == 0 {
 			s.Duration = duration
 		}
 		steps = append(steps, s)
@@ -49,7 +49,7 @@ func (o *closedOptions) steps(duration time.Duration) ([]loadgen.ClosedStep, err
 
 // driveClosed drives the steps of a closed loop.
 func driveClosed(ctx context.Context, o loadOptions, c loadgen.Config, stdout, stderr io.Writer) (err error) {
-	steps, err := o.closed.steps(o.duration)
+	steps, err := o.closed.steps(o.config.IterationsPerSlot, o.duration)
 	if err != nil {
 		return exitError{exitUsage, err}
 	}

@@ -33,7 +33,7 @@ func TestLoadClosed(t *testing.T) {
 		{[]string{"--lines", lines}, "file exists"},
 		{[]string{"--closed", "0"}, `--closed "0": want`},
 		{[]string{"--closed", "many"}, `--closed "many": want`},
-		{[]string{"--iterations-per-slot", "-1"}, "--iterations-per-slot -1: want 1 or more"},
+		{[]string{"--iterations-per-slot", "-1"}, "--iterations-per-slot -1: want 0 (none) to 1000000"},
 		{[]string{"--watchdog", "1ms"}, "--watchdog 1ms: want 100ms to"},
 	} {
 		if _, stderr, code := runLoadCommand(t, append(append([]string{}, args...), tc.args...)...); code != exitUsage || !strings.Contains(stderr, tc.want) {

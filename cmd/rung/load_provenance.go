@@ -19,7 +19,7 @@ import (
 func describeRun(o loadOptions, c loadgen.Config) rundir.Run {
 	plan := rundir.Plan{
 		Address: c.Address, Body: o.body, RequestBytes: len(c.Body),
-		Duration: rundir.Duration(o.duration), Settle: rundir.Duration(c.Settle), Gap: rundir.Duration(c.Gap),
+		Duration: rundir.Duration(o.duration), IterationsPerSlot: c.IterationsPerSlot, Settle: rundir.Duration(c.Settle), Gap: rundir.Duration(c.Gap),
 		Timeout: rundir.Duration(c.Timeout), Drain: rundir.Duration(c.Drain),
 		Connections: c.Connections, Streams: c.Streams, MaxInFlight: c.MaxInFlight, OnVoid: string(c.OnVoid),
 	}
@@ -27,7 +27,7 @@ func describeRun(o loadOptions, c loadgen.Config) rundir.Run {
 		plan.Body = o.bodyFile
 	}
 	if c.Agent != nil {
-		plan.Agent, plan.AgentTarget = c.Agent.Address, c.Agent.Targets[0]
+		plan.Agent, plan.AgentTarget, plan.Also = c.Agent.Address, c.Agent.Targets[0], o.also
 	}
 	for _, s := range c.Steps {
 		if s.Warmup {

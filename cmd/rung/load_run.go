@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -202,8 +203,12 @@ func runStep(o loadgen.Outcome) (rundir.Step, error) {
 	if s.Beside, err = besideStep(o); err != nil {
 		return rundir.Step{}, err
 	}
-	if len(o.Agent) > 0 {
-		s.Record, s.ProfileGz = o.Agent[0].Record, o.Agent[0].ProfileGz
+	for i, a := range slices.Concat(o.Agent, o.Also) {
+		if i == 0 && len(o.Agent) > 0 {
+			s.Record, s.ProfileGz = a.Record, a.ProfileGz
+			continue
+		}
+		s.Others = append(s.Others, rundir.Other{Name: rundir.OtherName(a.Record.GetTarget().GetName(), s.Others), Record: a.Record, ProfileGz: a.ProfileGz})
 	}
 	return s, nil
 }

@@ -46,6 +46,48 @@ func startTestArm(t *testing.T, mode arms.Mode) (address string, stop func()) {
 	return s.Addr(), stop
 }
 
+func TestLoadBadAlso(t *testing.T) {
+	for _, c := range []struct{ flags, want string }{
+		{"--also b:1=db", `--also "b:1=db": it goes with --agent`},
+		{"--agent a:1 --also b:1", `--also "b:1": want ADDRESS=TARGET`},
+		{"--agent a:1 --agent-target x --also a:1=x", "this target is named twice"},
+		{"--agent a:1 --also b:1=db --also b:1=db", "this target is named twice"},
+	} {
+		args := append([]string{"--protocol", "rest-h1", "--address", "127.0.0.1:9", "--rates", "100"}, strings.Fields(c.flags)...)
+		if _, stderr, code := runLoadCommand(t, args...); code != exitUsage || !strings.Contains(stderr, c.want) {
+			t.Errorf("%s: exit %d: %s", c.flags, code, stderr)
+		}
+	}
+}
+
+// TestLoadCountBounded: a step ends after so many requests per slot.
+func TestLoadCountBounded(t *testing.T) {
+	address, _ := startTestArm(t, arms.RestH1)
+	dir := filepath.Join(t.TempDir(), "run")
+	_, stderr, code := runLoadCommand(t, "--protocol", "rest-h1", "--address", address, "--connections", "4", "--iterations-per-slot", "25",
+		"--rates", "150,300", "--settle", "50ms", "--gap", "0s", "--out", dir)
+	if code != exitOK {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	d, err := rundir.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, err := d.Steps()
+	if err != nil || len(steps) != 2 || d.Run().Plan.IterationsPerSlot != 25 || d.Run().Plan.Duration != 0 {
+		t.Fatalf("%d steps, %v, plan %+v", len(steps), err, d.Run().Plan)
+	}
+	for _, s := range steps {
+		if s.Client.Scheduled != 100 {
+			t.Errorf("%s: %d requests, want 25 for each of 4 slots", s.Name, s.Client.Scheduled)
+		}
+	}
+	_, stderr, code = runLoadCommand(t, "--protocol", "rest-h1", "--address", address, "--iterations-per-slot", "5", "--duration", "1s", "--rates", "10")
+	if code != exitUsage || !strings.Contains(stderr, "give one") {
+		t.Errorf("both bounds: exit %d: %s", code, stderr)
+	}
+}
+
 func TestLoadWritesARun(t *testing.T) {
 	for _, protocol := range loadgen.Protocols() {
 		t.Run(string(protocol), func(t *testing.T) {

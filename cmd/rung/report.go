@@ -16,7 +16,9 @@ import (
 	"golang.org/x/term"
 
 	"github.com/rungprof/rung/attribution"
+	"github.com/rungprof/rung/ladder"
 	"github.com/rungprof/rung/report"
+	"github.com/rungprof/rung/rundir"
 )
 
 // reportOptions are the flags of rung report.
@@ -26,21 +28,28 @@ type reportOptions struct {
 	Presets        []string
 	Charge         string
 	Groups         []string
+	logs           logOptions
 }
 
 func newReportCommand() *cobra.Command {
 	o := reportOptions{Presets: []string{defaultPreset}, Charge: string(attribution.Leaf)}
 	cmd := &cobra.Command{
-		Use:   "report DIR",
+		Use:   "report DIR|LOG",
 		Short: "Print what a run, or a directory of runs, measured",
 		Long: `Print the ladders, layers, accounts and checks of the runs in DIR: a directory
 that rung load wrote, or one that holds several of them, as rung demo's does.
+
+DIR may also be a log of another load generator, or a directory of such logs,
+gzipped or not: Nighthawk's JSON or text, the summaries of k6, wrk and wrk2, each a
+step, parted by marker lines where a log holds several (--marker). What a tool
+does not say is shown as absent.
 
 Figures that were not measured are shown as "–" with the reason. A void step is
 shown with its flag and used in nothing. Nothing in DIR is changed.`,
 		Example: `  rung report rung-demo-20260906-202700
   rung report RUN --charge owner
-  rung report RUN --json --output run.json`,
+  rung report RUN --json --output run.json
+  rung report results/2026-09-06-phaseA`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runReport(cmd.Context(), args[0], o, cmd.OutOrStdout())
@@ -56,6 +65,7 @@ shown with its flag and used in nothing. Nothing in DIR is changed.`,
 	f.StringVar(&o.Charge, "charge", o.Charge,
 		"to whom CPU time goes: leaf (self time) or owner (copying, allocation and locks to the nearest caller with a layer)")
 	addGroupFlag(f, &o.Groups)
+	addLogFlags(f, &o.logs)
 	f.Lookup("group").Usage += " (default the groups that the run was measured with)"
 	return cmd
 }
@@ -77,7 +87,7 @@ func runReport(ctx context.Context, dir string, o reportOptions, stdout io.Write
 	if err != nil {
 		return exitError{exitUsage, err}
 	}
-	r, err := analyse([]string{dir}, analyseOptions{Rules: rules, RulesName: rulesName(o.Presets), Charge: charge, Groups: groups})
+	r, err := analyseRunsOrLogs(dir, analyseOptions{Rules: rules, RulesName: rulesName(o.Presets), Charge: charge, Groups: groups}, o.logs)
 	if err != nil {
 		return err
 	}
@@ -97,6 +107,21 @@ func runReport(ctx context.Context, dir string, o reportOptions, stdout io.Write
 		return render(stdout)
 	}
 	return reportToFile(o.Output, render)
+}
+
+// analyseRunsOrLogs reads what path holds: runs of Rung, or logs of other tools.
+func analyseRunsOrLogs(path string, opts analyseOptions, logs logOptions) (report.Report, error) {
+	fi, err := os.Stat(path)
+	if err != nil {
+		return report.Report{}, err
+	}
+	if !logs.given() && fi.IsDir() {
+		r, err := analyse([]string{path}, opts)
+		if !errors.Is(err, rundir.ErrNoRun) {
+			return r, err
+		}
+	}
+	return analyseLogs(path, logs, ladder.DefaultKneeRule())
 }
 
 // rulesName names presets and rule files for a reader.

@@ -80,6 +80,13 @@ func knownToPlans() campaign.Known {
 	for _, t := range payload.Tiers() {
 		k.Bodies = append(k.Bodies, string(t))
 	}
+	k.Slots = func(l campaign.Load) (int, error) {
+		c, err := driverConfig(l)
+		if err == nil {
+			err = planError(c.Validate())
+		}
+		return c.MaxInFlight, err
+	}
 	return k
 }
 
@@ -120,30 +127,38 @@ func readPlan(path string, o runOptions) (*campaign.Plan, campaign.Schedule, err
 	return plan, schedule, nil
 }
 
+// driverConfig is what the driver makes of a plan's load, without its steps.
+func driverConfig(load campaign.Load) (loadgen.Config, error) {
+	o := loadOptions{protocol: load.Protocol, onVoid: string(loadgen.OnVoidContinue), body: "tiny"}
+	o.config = loadgen.Config{
+		Address: "127.0.0.1:1", Path: load.Path, Method: load.Method, ContentType: load.ContentType, ReplyLength: load.ReplyLength,
+		Connections: load.Connections, Streams: load.Streams, MaxInFlight: load.InFlight, Timeout: load.Timeout.Std(), Drain: load.Drain.Std(),
+		ConnectTimeout: load.ConnectTimeout.Std(), MaxLateness: load.MaxLateness.Std(), Poisson: load.Poisson,
+	}
+	return o.effective()
+}
+
 // checkLoad asks the driver whether it can drive a ladder's steps, so that no
 // campaign stops in its middle over a flag.
 func checkLoad(l campaign.Ladder) error {
-	load := l.Setting.Load
-	address := l.Setting.Arm.Address
-	if address == "" {
-		address = "127.0.0.1:1" // the arm will say
-	}
-	o := loadOptions{protocol: load.Protocol, onVoid: string(loadgen.OnVoidContinue), body: "tiny"}
-	o.config = loadgen.Config{
-		Address: address, Path: load.Path, Method: load.Method, ContentType: load.ContentType, ReplyLength: load.ReplyLength, Arm: l.ArmName,
-		Connections: load.Connections, Streams: load.Streams, MaxInFlight: load.InFlight, Timeout: load.Timeout.Std(), Drain: load.Drain.Std(),
-		ConnectTimeout: load.ConnectTimeout.Std(), MaxLateness: load.MaxLateness.Std(), Settle: l.Setting.Spec.Settle.Std(), Poisson: load.Poisson,
-	}
-	c, err := o.effective()
+	c, err := driverConfig(l.Setting.Load)
 	if err != nil {
 		return err
+	}
+	c.Arm, c.Settle, c.IterationsPerSlot = l.ArmName, l.Setting.Spec.Settle.Std(), l.Setting.Spec.IterationsPerSlot
+	if a := l.Setting.Arm.Address; a != "" { // else the arm will say
+		c.Address = a
 	}
 	for _, s := range l.Steps {
 		if s.OfferedHz > 0 { // not one that a search will find
 			c.Steps = append(c.Steps, loadgen.Step{Index: s.Index, OfferedHz: s.OfferedHz, Duration: s.Duration.Std(), Warmup: s.Unmeasured()})
 		}
 	}
-	err = c.Validate()
+	return planError(c.Validate())
+}
+
+// planError spells a field of the driver as the plan's key.
+func planError(err error) error {
 	var bad *loadgen.ConfigError
 	if errors.As(err, &bad) {
 		return fmt.Errorf("%s %s: want %s", strings.ReplaceAll(bad.Name, "-", "_"), bad.Value, bad.Want)

@@ -57,7 +57,11 @@ func (a *liveArm) drive(ctx context.Context, step campaign.Step, run, dir string
 		return driven{}, err
 	}
 	l := a.ladder.Setting.Load
-	limit := time.Duration(step.Duration+l.Drain+l.Timeout+l.ConnectTimeout) + time.Minute
+	length := step.Duration
+	if step.Requests > 0 && l.Poisson {
+		length *= 2 // only the expected one
+	}
+	limit := time.Duration(length+l.Drain+l.Timeout+l.ConnectTimeout) + time.Minute
 	watchdog := time.NewTimer(limit)
 	defer watchdog.Stop()
 	out := driven{}
@@ -125,10 +129,14 @@ func (e *errorLines) has(part string) bool { return strings.Contains(e.text(), p
 func (a *liveArm) loadArgs(step campaign.Step, run, dir, agent, target string) []string {
 	l, spec := a.ladder.Setting.Load, a.ladder.Setting.Spec
 	args := []string{"load", "--protocol", l.Protocol, "--address", a.address, "--arm", a.ladder.ArmName, "--run", run, "--out", dir,
-		"--rates", strconv.FormatFloat(step.OfferedHz, 'f', -1, 64), "--duration", step.Duration.String(),
-		"--settle", spec.Settle.String(), "--gap", "0s", "--connections", strconv.Itoa(l.Connections),
+		"--rates", strconv.FormatFloat(step.OfferedHz, 'f', -1, 64), "--settle", spec.Settle.String(), "--gap", "0s", "--connections", strconv.Itoa(l.Connections),
 		"--timeout", l.Timeout.String(), "--drain", l.Drain.String(), "--connect-timeout", l.ConnectTimeout.String(),
 		"--seed", strconv.FormatUint(step.Seed, 10), "--first-index", strconv.Itoa(step.Index)}
+	if step.Requests > 0 {
+		args = append(args, "--iterations-per-slot", strconv.Itoa(spec.IterationsPerSlot))
+	} else {
+		args = append(args, "--duration", step.Duration.String())
+	}
 	given := func(flag, value string) {
 		if value != "" && value != "0" && value != "0s" {
 			args = append(args, flag, value)
@@ -154,6 +162,16 @@ func (a *liveArm) loadArgs(step campaign.Step, run, dir, agent, target string) [
 	}
 	if agent != "" {
 		args = append(args, "--agent", agent, "--agent-target", target)
+		for _, o := range a.ladder.Setting.Arm.Also {
+			switch {
+			case o.Agent != "":
+				args = append(args, "--also", o.Agent+"="+o.Target)
+			case a.stage.plan.AgentOf(a.ladder.Setting.Arm).Mode == campaign.AgentEmbedded:
+				args = append(args, "--also", agent+"="+o.Name) // as it was given the target
+			default:
+				args = append(args, "--also", agent+"="+o.Target)
+			}
+		}
 	}
 	return append(args, l.Flags...)
 }
@@ -182,11 +200,17 @@ func (a *liveArm) followProfile(ctx context.Context, profile bool) error {
 	if err := os.Remove(strings.TrimPrefix(a.agentURL(), "unix://")); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("start the agent: %w", err)
 	}
+	argv := []string{self, "agent", "--listen", a.agentURL(), "--rate", strconv.Itoa(a.stage.plan.Agent.RateHz), "--target", target}
+	for _, o := range a.ladder.Setting.Arm.Also {
+		if o.Agent == "" {
+			argv = append(argv, "--target", o.Name+"="+o.Target)
+		}
+	}
 	said := make(chan string, 1)
 	once := sayOnce(agentReadyPrefix, said)
 	a.agent, err = startChild(childSpec{
 		name: "the agent",
-		argv: []string{self, "agent", "--listen", a.agentURL(), "--rate", strconv.Itoa(a.stage.plan.Agent.RateHz), "--target", target},
+		argv: argv,
 		log:  filepath.Join(a.logDir, "agent.log"), stop: syscall.SIGTERM, grace: 5 * time.Second,
 		line: func(text string, _ bool) { once(text) },
 	})

@@ -18,17 +18,9 @@ import (
 	"time"
 
 	"github.com/rungprof/rung/campaign"
+	"github.com/rungprof/rung/ladder"
 	"github.com/rungprof/rung/rundir"
 )
-
-// liveRun is a `rung run` in a process of its own.
-type liveRun struct {
-	t      *testing.T
-	cmd    *exec.Cmd
-	stdout bytes.Buffer
-	lines  chan string // of stderr
-	seen   []string
-}
 
 // writePlan writes a plan to a directory of its own and gives its path and that of
 // its campaign.
@@ -42,77 +34,10 @@ func writePlan(t *testing.T, text string) (plan, out string) {
 	return plan, filepath.Join(dir, "out")
 }
 
-func startRun(t *testing.T, plan, out string, flags ...string) *liveRun {
+// startRun starts a `rung run` in a process of its own.
+func startRun(t *testing.T, plan, out string, flags ...string) *liveChild {
 	t.Helper()
-	r := &liveRun{t: t, lines: make(chan string, 10_000)}
-	r.cmd = exec.Command(os.Args[0], append([]string{"run", plan, "--out", out}, flags...)...)
-	r.cmd.Env = append(os.Environ(), asRung+"=1")
-	r.cmd.Stdout = &r.stdout
-	stderr, err := r.cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		defer close(r.lines)
-		for scan := bufio.NewScanner(stderr); scan.Scan(); {
-			r.lines <- scan.Text()
-		}
-	}()
-	t.Cleanup(func() {
-		if r.cmd.ProcessState == nil {
-			r.cmd.Process.Kill()
-			r.cmd.Wait()
-		}
-	})
-	return r
-}
-
-// until reads stderr up to a line with the text.
-func (r *liveRun) until(text string) {
-	r.t.Helper()
-	limit := time.After(60 * time.Second)
-	for {
-		select {
-		case line, ok := <-r.lines:
-			if !ok {
-				r.t.Fatalf("stderr ended without %q:\n%s", text, strings.Join(r.seen, "\n"))
-			}
-			r.seen = append(r.seen, line)
-			if strings.Contains(line, text) {
-				return
-			}
-		case <-limit:
-			r.t.Fatalf("no %q on stderr:\n%s", text, strings.Join(r.seen, "\n"))
-		}
-	}
-}
-
-// exit waits for the end, asserts the exit code, and gives stderr.
-func (r *liveRun) exit(code int) string {
-	r.t.Helper()
-	for line := range r.lines {
-		r.seen = append(r.seen, line)
-	}
-	err := r.cmd.Wait()
-	stderr := strings.Join(r.seen, "\n")
-	if got := r.cmd.ProcessState.ExitCode(); got != code {
-		r.t.Errorf("exit %d (%v), want %d; stderr:\n%s\nstdout:\n%s", got, err, code, stderr, r.stdout.String())
-	}
-	return stderr
-}
-
-// kill is kill -9.
-func (r *liveRun) kill() {
-	r.t.Helper()
-	if err := r.cmd.Process.Kill(); err != nil {
-		r.t.Fatal(err)
-	}
-	for range r.lines {
-	}
-	r.cmd.Wait()
+	return startRung(t, append([]string{"run", plan, "--out", out}, flags...)...)
 }
 
 func readRecord(t *testing.T, out string) campaign.Record {
@@ -459,7 +384,7 @@ arms:
     ready: {log: 'RUNG-ARM ready (\S+)'}
     stop: {signal: INT, grace: 5s}
 load: {protocol: rest-h1, path: /echo}
-ladder: {rates: [100], step: 300ms, settle: 50ms, gap: 0s}
+ladder: {rates: [100], iterations_per_slot: 30, settle: 50ms, gap: 0s}
 `, script, os.Args[0]))
 	startRun(t, plan, out).exit(exitOK)
 	record := readRecord(t, out)
@@ -472,6 +397,9 @@ ladder: {rates: [100], step: 300ms, settle: 50ms, gap: 0s}
 	}
 	if !strings.HasPrefix(state.Arm.Container, "id-of-"+record.Sessions[0].Cgroup+"-001 ") || state.CPU == nil || state.CPU.UsageNs <= 0 {
 		t.Errorf("step: %+v, %s", state, state.CPUAbsent)
+	}
+	if state.Step.Requests != 30 {
+		t.Errorf("30 requests for the one slot: %+v", state.Step)
 	}
 	calls, err := os.ReadFile(filepath.Join(dir, "calls"))
 	if err != nil || !strings.Contains(string(calls), "kill --signal SIGINT "+record.Sessions[0].Cgroup+"-001") || !strings.Contains(string(calls), "rm --force") {
@@ -506,16 +434,18 @@ func TestLiveQuotaAndAgent(t *testing.T) {
 	if err := missingError(thisHost().requirements()); err != nil {
 		t.Skipf("an embedded agent needs what this host lacks: %v", err)
 	}
-	plan, out := writePlan(t, `
+	server, _ := startServer(t, "127.0.0.1:0")
+	plan, out := writePlan(t, fmt.Sprintf(`
 agent: {use: embedded, rate: 499}
 arms:
   - name: unary
     command: rung arm --mode grpc-unary --listen 127.0.0.1:0
     ready: {log: 'RUNG-ARM ready (\S+)'}
     quota: 0.5
+    also: [{name: beside, target: "pid:%d"}]
 load: {protocol: grpc-unary, connections: 2, body: tiny}
 ladder: {rates: [150, 200], step: 1s, settle: 200ms, gap: 0s, warmup: 300ms, profile_steps: top:1, control_steps: all}
-`)
+`, server.Process.Pid))
 	startRun(t, plan, out).exit(exitOK)
 	d, err := rundir.Open(filepath.Join(out, "001-unary-r1"))
 	if err != nil {
@@ -537,6 +467,21 @@ ladder: {rates: [150, 200], step: 1s, settle: 200ms, gap: 0s, warmup: 300ms, pro
 	}
 	if steps[2].Record.GetCounters().GetQuotaCpus() != 0.5 {
 		t.Errorf("quota: %v", steps[2].Record.GetCounters().GetQuotaCpus())
+	}
+	// A process beside the arm is measured in the same window.
+	if others := analysed(t, out).Arms[0].Steps[2].Others; len(others) != 1 || others[0].Name != "beside" || others[0].Account == nil || others[0].Account.Total.Threads == 0 ||
+		steps[2].Others[0].Record.GetWindow().GetStartMonoNs() != steps[2].Client.WindowStartMonoNs {
+		t.Errorf("beside the arm: %+v", others)
+	}
+	// The control's CPU, from cpu.stat as the campaign read it, is in the report.
+	arm := analysed(t, out).Arms[0]
+	if len(arm.Overheads) != 1 || arm.Overheads[0].Control != "03-200" || arm.Overheads[0].WithoutMs <= 0 || arm.Overhead == nil {
+		t.Errorf("overheads: %+v", arm.Overheads)
+	}
+	for i, s := range arm.Steps {
+		if s.CPUMsPerRequest == nil || s.Has(ladder.FlagControl) != (i == 3) {
+			t.Errorf("%s: CPU %v, flags %v, absent %v", s.Name, s.CPUMsPerRequest, s.Flags, s.Absent)
+		}
 	}
 	nothingIsLeft(t, out)
 }

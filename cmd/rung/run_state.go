@@ -211,18 +211,7 @@ func (c *campaignDir) read(l campaign.Ladder) (campaign.Result, error) {
 
 // doneOf is a finished step as the schedule and the summary read it.
 func doneOf(s rundir.Step, state campaign.StepState) campaign.Done {
-	o := observe(s)
-	if s.Record == nil && !state.Step.Profile {
-		o.AgentMissing = "" // none was asked for
-	}
-	if s.Record == nil && state.CPU != nil {
-		o.UsageNs, o.ThrottledNs = &state.CPU.UsageNs, state.CPU.ThrottledNs
-		o.AgentMissing = "" // the cost is there all the same
-	}
-	if state.Void != "" && o.ClientVoid == "" {
-		o.ClientVoid = state.Void
-	}
-	return campaign.Done{Step: state.Step, Row: ladder.New(o), ClientLimited: state.ClientLimited, Voids: state.Attempt - 1}
+	return campaign.Done{Step: state.Step, Row: ladder.New(observeDriven(s, &state)), ClientLimited: state.ClientLimited, Voids: state.Attempt - 1}
 }
 
 // clientLimited is why the driver was a step's limit, "" where it was not.
@@ -349,7 +338,7 @@ func runOf(id string, l campaign.Ladder, address string, started time.Time, host
 	load, spec := l.Setting.Load, l.Setting.Spec
 	plan := rundir.Plan{
 		Address: address, Body: cmp.Or(load.BodyFile, load.Body), RatesHz: spec.RatesHz,
-		Duration: rundir.Duration(spec.Step), Settle: rundir.Duration(spec.Settle), Gap: rundir.Duration(spec.Gap),
+		Duration: rundir.Duration(spec.Step), IterationsPerSlot: spec.IterationsPerSlot, Settle: rundir.Duration(spec.Settle), Gap: rundir.Duration(spec.Gap),
 		Timeout: rundir.Duration(load.Timeout), Drain: rundir.Duration(load.Drain),
 		Connections: load.Connections, Streams: load.Streams, MaxInFlight: load.InFlight,
 	}

@@ -34,6 +34,7 @@ var rules = map[string]rule{
 	"attribution": {pure: true},
 	"ladder":      {pure: true},
 	"campaign":    {imports: []string{"ladder"}, pure: true},
+	"foreign":     {pure: true},
 	"arms":        {},
 	"rundir":      {imports: []string{"api"}},
 	"agent":       {imports: []string{"bpf", "attribution", "api"}},
