@@ -117,6 +117,8 @@ type Config struct {
 	// w + Workers, …: each paces itself, none waits for another.
 	Workers int
 
+	Share *Share // nil: this process is the whole load
+
 	OnVoid OnVoid
 	Steps  []Step
 	// IterationsPerSlot bounds the steps whose Duration is 0 by count: each ends
@@ -283,6 +285,11 @@ func (c *Config) validateClient() error {
 	if c.IDs != nil {
 		// Preflight has slots of its own.
 		if err := c.IDs.validate(c.idSlots(), c.Body); err != nil {
+			return err
+		}
+	}
+	if c.Share != nil {
+		if err := c.Share.validate(); err != nil {
 			return err
 		}
 	}

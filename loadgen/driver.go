@@ -142,7 +142,7 @@ func (d *driver) ladder(ctx context.Context, sum *Summary) error {
 		if stop || ctx.Err() != nil || i == len(steps)-1 {
 			d.finish(&out.Result)
 		}
-		sum.add(out)
+		sum.Add(out)
 		if d.hooks.StepDone != nil {
 			if err := d.hooks.StepDone(out); err != nil {
 				return fmt.Errorf("step %s: %w", s.Name(), err)
@@ -175,7 +175,8 @@ func (o Outcome) void() string {
 	return ""
 }
 
-func (s *Summary) add(o Outcome) {
+// Add counts a finished step.
+func (s *Summary) Add(o Outcome) {
 	s.Steps++
 	if why := o.void(); why != "" {
 		s.Void = append(s.Void, o.Result.Name+": "+why)
@@ -224,5 +225,5 @@ func isMissing(warning string) bool { return strings.HasPrefix(warning, "missing
 // planned is how many requests a step has.
 func (d *driver) planned(s Step) uint64 {
 	n, _, _ := d.cfg.schedule(s).Bounds()
-	return uint64(n)
+	return d.cfg.ours(n)
 }

@@ -108,8 +108,8 @@ func checkHlog(t *testing.T, o Outcome) {
 		got[h.Tag()] += uint64(h.TotalCount())
 	}
 	r := o.Result
-	if got["response"] != r.Delivered || got["service"] != r.Delivered || len(got) != 2 {
-		t.Errorf("values by tag: %v, want %d of response and of service", got, r.Delivered)
+	if got["response"] != r.Delivered || got["service"] != r.Delivered || got["lateness"] != r.Sent+total(r.Deferred)+r.NotConnected || len(got) != 3 {
+		t.Errorf("values by tag: %v, want %d of response and of service, and a lateness of each send", got, r.Delivered)
 	}
 	var sum Point
 	end := 0.0
@@ -337,7 +337,7 @@ func TestOutcomeVoid(t *testing.T) {
 		"arm died":               {Result: StepResult{Void: "arm died"}, Agent: []AgentRecord{void}},
 	} {
 		var sum Summary
-		sum.add(o)
+		sum.Add(o)
 		if got := o.void(); got != want || (len(sum.Void) == 1) != (want != "") {
 			t.Errorf("%q, summary %v; want %q", got, sum.Void, want)
 		}

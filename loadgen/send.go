@@ -36,7 +36,8 @@ func (d *driver) send(ctx context.Context, p plan, t *tally) error {
 	errs := make([]error, len(t.sides))
 	var wg sync.WaitGroup
 	for i, side := range t.sides {
-		s := &sender{d: d, p: p, t: t, side: side, part: p.schedule.Part(i, len(t.sides)), halt: &halt}
+		index, of := d.cfg.part(i)
+		s := &sender{d: d, p: p, t: t, side: side, part: p.schedule.Part(index, of), halt: &halt}
 		wg.Go(func() { errs[i] = s.run(ctx) })
 	}
 	wg.Wait()
@@ -132,7 +133,12 @@ func (d *driver) followEdges(sending context.Context, p plan) error {
 	}
 	err := d.mark(p.step, rungv1.Marker_EDGE_START, p.window.start)
 	end := p.window.end
-	if !sleepUntil(sending, end) {
+	reached := sleepUntil(sending, end)
+	if reached && d.cfg.Share != nil {
+		// The last send of all may be another driver's.
+		p.window.inFlightEnd.Store(d.inFlight.Load())
+	}
+	if !reached {
 		end = min(end, monoNow())
 	}
 	if e := d.mark(p.step, rungv1.Marker_EDGE_END, end); err == nil {

@@ -54,18 +54,23 @@ type recorder struct {
 
 func (d *driver) newRecorder(p plan, t *tally) *recorder {
 	r := &recorder{d: d, t: t, p: p, begun: p.first, cpu: ownCPU()}
+	r.head(p.step.Name(), p.first)
+	return r
+}
+
+// head begins the log.
+func (r *recorder) head(step string, firstMonoNs int64) {
 	r.log = hdrhistogram.NewHistogramLogWriter(&r.hlog)
-	r.err = r.log.OutputComment(fmt.Sprintf("[Rung step %s: response from the intended instant, service from started; ns]", p.step.Name()))
+	r.err = r.log.OutputComment(fmt.Sprintf("[Rung step %s: response from the intended instant, service from started, lateness of the sends; ns]", step))
 	for _, f := range []func() error{
 		r.log.OutputLogFormatVersion,
-		func() error { return r.log.OutputStartTime(wallOf(p.first).UnixMilli()) },
+		func() error { return r.log.OutputStartTime(wallOf(firstMonoNs).UnixMilli()) },
 		r.log.OutputLegend,
 	} {
 		if r.err == nil {
 			r.err = f()
 		}
 	}
-	return r
 }
 
 // run ends an interval every second until ctx is done.
@@ -92,11 +97,15 @@ func (r *recorder) end() {
 		p.Cores = (cpu - r.cpu).Seconds() / p.Seconds
 	}
 	r.points = append(r.points, p)
-	from, to := wallOf(r.begun), wallOf(now)
-	r.interval("response", h.response, from, to)
-	r.interval("service", h.service, from, to)
+	r.intervals(h, wallOf(r.begun), wallOf(now))
 	r.last, r.begun, r.cpu = n, now, cpu
 	r.latest.Store(&p)
+}
+
+func (r *recorder) intervals(h histograms, from, to time.Time) {
+	r.interval("response", h.response, from, to)
+	r.interval("service", h.service, from, to)
+	r.interval("lateness", h.lateness, from, to)
 }
 
 // interval writes one in the log format 1.3. Values are nanoseconds; the log's

@@ -21,7 +21,7 @@ type plan struct {
 func (d *driver) newPlan(s Step) plan {
 	p := plan{step: s, schedule: d.cfg.schedule(s)}
 	n, first, last := p.schedule.Bounds()
-	p.n = uint64(n)
+	p.n = d.cfg.ours(n)
 	p.origin = monoNow() + int64(d.cfg.Lead-first)
 	p.first = p.origin + int64(first)
 	p.window = &window{start: p.first + int64(d.cfg.Settle), end: p.origin + int64(last)}
@@ -47,7 +47,15 @@ func (d *driver) step(ctx context.Context, s Step) (Outcome, error) {
 		Index: s.Index, Name: s.Name(), Warmup: s.Warmup, OfferedHz: s.OfferedHz,
 		ConnectionsWanted: d.cfg.Connections, BootID: d.bootID,
 	}
-	if err := d.reconnect(ctx); err != nil {
+	err := d.reconnect(ctx)
+	first, other := d.together(ctx, s, err == nil)
+	switch {
+	case other == errLeaderless:
+		err = other
+	case other != nil:
+		return Outcome{}, other
+	}
+	if err != nil {
 		r.Scheduled = d.planned(s)
 		r.NotConnected = r.Scheduled
 		r.ConnectionsOpen = int(d.engine.connections().open.Load())
@@ -58,9 +66,17 @@ func (d *driver) step(ctx context.Context, s Step) (Outcome, error) {
 		d.agent.wake(ctx)
 	}
 	p := d.newPlan(s)
+	if first != 0 {
+		p = d.planAt(s, first)
+	}
 	session, err := d.beginWindow(ctx, &p, &r)
 	if err != nil {
 		return Outcome{}, err
+	}
+	if d.cfg.Share != nil && d.leads() {
+		if err := d.cfg.Share.Announce(s.Name(), p.first); err != nil {
+			return Outcome{}, err
+		}
 	}
 	out := d.drive(ctx, p, session, &r)
 	session.collect(ctx, &out)

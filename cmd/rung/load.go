@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	echov1 "github.com/rungprof/rung/arms/echo/v1"
 	"github.com/rungprof/rung/arms/payload"
@@ -27,6 +28,7 @@ type loadOptions struct {
 	request     requestOptions
 	closed      closedOptions
 	selftest    selftestOptions
+	drivers     driversOptions
 	protocol    string
 	onVoid      string
 	body        string
@@ -105,7 +107,7 @@ flags; 3 all steps are sound but one or more is client-limited (see
 			if o.config.IterationsPerSlot > 0 && !cmd.Flags().Changed("duration") {
 				o.duration = 0
 			}
-			return runLoad(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return runLoad(cmd.Context(), o, cmd.Flags(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f, c := cmd.Flags(), &o.config
@@ -139,6 +141,9 @@ flags; 3 all steps are sound but one or more is client-limited (see
 	f.BoolVar(&c.Poisson, "poisson", false, "Poisson arrivals instead of even ones")
 	f.Uint64Var(&c.Seed, "seed", 1, "seed of the Poisson arrivals; step i uses seed + i")
 	f.IntVar(&c.Workers, "workers", 1, "goroutines that pace the schedule side by side, 1 to 64; worker w sends requests w, w+WORKERS, …")
+	f.IntVar(&o.drivers.drivers, "drivers", 1, "processes that drive the ladder as one load, 1 to 64: one start instant, disjoint schedules, merged results; the totals (--connections, --streams, --max-in-flight) are divided among them")
+	f.StringVar(&o.drivers.share, "share", "", "INDEX/OF of a driver among several")
+	cobra.CheckErr(f.MarkHidden("share"))
 	f.StringVar(&o.agent, "agent", "", "agent to measure with: unix:///PATH or HOST:PORT")
 	f.StringVar(&o.agentTarget, "agent-target", "", "`NAME` of the agent's target (default that of --arm)")
 	f.StringArrayVar(&o.also, "also", nil, "another target to measure in the same windows, as `ADDRESS=TARGET`; of --agent itself or of an agent on another host; may be repeated")
@@ -166,17 +171,23 @@ flags; 3 all steps are sound but one or more is client-limited (see
 }
 
 // runLoad drives the ladder, or calibrates.
-func runLoad(ctx context.Context, o loadOptions, stdout, stderr io.Writer) error {
+func runLoad(ctx context.Context, o loadOptions, flags *pflag.FlagSet, stdout, stderr io.Writer) error {
 	err := o.nonZero()
 	var c loadgen.Config
 	if err == nil {
 		c, err = o.effective()
 	}
 	if err == nil {
+		err = o.drivers.apply(&c, os.Stdin, stdout)
+	}
+	if err == nil {
 		err = validateLoad(ctx, &o, &c)
 	}
 	if err == nil && o.extend != 0 && !(o.extend > 1 && o.extend <= 10) {
 		err = fmt.Errorf("--extend %g: want above 1 to 10, or 0", o.extend)
+	}
+	if err == nil && o.drivers.drivers != 1 && (o.calibrate != 0 || o.selftest.run || len(o.closed.slots) > 0) {
+		err = fmt.Errorf("--drivers %d: several drivers want a ladder of --rates", o.drivers.drivers)
 	}
 	if err == nil && o.limited != limitedFail && o.limited != limitedWarn {
 		err = fmt.Errorf("--client-limited %q: want %s or %s", o.limited, limitedFail, limitedWarn)
@@ -205,6 +216,9 @@ func runLoad(ctx context.Context, o loadOptions, stdout, stderr io.Writer) error
 	}
 	if len(o.closed.slots) > 0 {
 		return driveClosed(ctx, o, c, stdout, stderr)
+	}
+	if o.drivers.drivers != 1 {
+		return driveTogether(ctx, o, c, flags, stdout, stderr)
 	}
 	return driveLoad(ctx, o, c, stdout, stderr)
 }

@@ -79,10 +79,16 @@ func driveLoad(ctx context.Context, o loadOptions, c loadgen.Config, stdout, std
 	sum, err := loadgen.Run(ctx, c, hooks)
 	progress.finish()
 	err = errors.Join(err, table.close())
-	result.Void, result.Missing = sum.Void, sum.Missing
 	for _, m := range sum.Missing {
 		fmt.Fprintf(stderr, "rung load: step %s\n", m)
 	}
+	return o.conclude(result, sum, len(c.Steps), err, stdout)
+}
+
+// conclude prints the results where that is asked for, and gives the error that
+// the run as a whole ends with.
+func (o *loadOptions) conclude(result loadResult, sum loadgen.Summary, planned int, err error, stdout io.Writer) error {
+	result.Void, result.Missing = sum.Void, sum.Missing
 	if o.json {
 		if err != nil {
 			result.Error = err.Error()
@@ -93,7 +99,7 @@ func driveLoad(ctx context.Context, o loadOptions, c loadgen.Config, stdout, std
 		}
 		err = errors.Join(err, jsonErr)
 	}
-	if err = loadVerdict(sum, len(c.Steps), err); err == nil && o.limited == limitedFail {
+	if err = loadVerdict(sum, planned, err); err == nil && o.limited == limitedFail {
 		err = limitedVerdict(result.Steps)
 	}
 	return err
@@ -216,14 +222,14 @@ func runStep(o loadgen.Outcome) (rundir.Step, error) {
 // besideStep are the files of a step for other tools: percentile distributions
 // and the series.
 func besideStep(o loadgen.Outcome) (map[string][]byte, error) {
-	if len(o.Points) == 0 {
-		return nil, nil
+	files := map[string][]byte{}
+	if len(o.Points) > 0 {
+		series, err := loadgen.SeriesCSV(o.Points)
+		if err != nil {
+			return nil, fmt.Errorf("series of step %s: %w", o.Result.Name, err)
+		}
+		files["series.csv"] = series
 	}
-	series, err := loadgen.SeriesCSV(o.Points)
-	if err != nil {
-		return nil, fmt.Errorf("series of step %s: %w", o.Result.Name, err)
-	}
-	files := map[string][]byte{"series.csv": series}
 	for name, data := range map[string][]byte{"response.hgrm": o.ResponseHgrm, "service.hgrm": o.ServiceHgrm} {
 		if len(data) > 0 {
 			files[name] = data
