@@ -20,7 +20,7 @@ KERNELS     ?=
 VMFLAGS     ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build dist demo demo-jvm check test race truth test-vm bench-account lint fmt generate fuzz image clean linux
+.PHONY: help build dist demo demo-jvm check test race truth test-vm bench-account bench-load lint fmt generate fuzz image clean linux
 
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ test-vm: ## Test on a stock ARCH kernel under lockdown; or a table of several: K
 
 bench-account: linux ## Measure the account's cost and the truth of its intervals (root, about 40 minutes)
 	$(GO) run ./internal/bench account $(BENCHFLAGS)
+
+bench-load: linux build ## Measure the load generator: lateness, honesty, stalls, CPU beside others (about 3 minutes)
+	$(GO) run ./internal/benchload --rung build/rung $(BENCHFLAGS)
 
 lint: ## gofmt, go vet and staticcheck
 	@unformatted=$$(gofmt -l .); \

@@ -7,6 +7,7 @@ import (
 	"net"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/reflection"
 
 	"github.com/rungprof/rung/arms/echo"
 
@@ -23,6 +24,7 @@ type grpcBackend struct {
 func newGRPC(service *echo.Service, listener net.Listener) *grpcBackend {
 	server := grpc.NewServer()
 	echov1.RegisterEchoServer(server, &echoServer{service: service})
+	reflection.Register(server)
 	return &grpcBackend{server: server, listener: listener}
 }
 
@@ -71,4 +73,20 @@ func (s *echoServer) Chat(stream grpc.BidiStreamingServer[echov1.Hello, echov1.H
 			return err
 		}
 	}
+}
+
+// repeats is how many messages Repeat answers with.
+const repeats = 3
+
+func (s *echoServer) Repeat(in *echov1.Hello, stream grpc.ServerStreamingServer[echov1.Hello]) error {
+	for range repeats {
+		out, err := s.service.Proto(in)
+		if err != nil {
+			return err
+		}
+		if err := stream.Send(out); err != nil {
+			return err
+		}
+	}
+	return nil
 }

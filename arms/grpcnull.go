@@ -14,7 +14,7 @@ import (
 	echov1 "github.com/rungprof/rung/arms/echo/v1"
 )
 
-// newNullGRPC serves Echo's two methods over messages that stay bytes: the
+// newNullGRPC serves Echo's methods over messages that stay bytes: the
 // transport, the dispatch and the stream machinery of grpc-unary and
 // grpc-stream, without their codec. (grpc.UnknownServiceHandler would be
 // shorter, but takes unary calls down the stream's path.)
@@ -27,8 +27,11 @@ func newNullGRPC(listener net.Listener) *grpcBackend {
 var rawEcho = grpc.ServiceDesc{
 	ServiceName: echov1.Echo_ServiceDesc.ServiceName,
 	Methods:     []grpc.MethodDesc{{MethodName: "SayHello", Handler: rawSayHello}},
-	Streams:     []grpc.StreamDesc{{StreamName: "Chat", Handler: rawChat, ServerStreams: true, ClientStreams: true}},
-	Metadata:    echov1.Echo_ServiceDesc.Metadata,
+	Streams: []grpc.StreamDesc{
+		{StreamName: "Chat", Handler: rawChat, ServerStreams: true, ClientStreams: true},
+		{StreamName: "Repeat", Handler: rawRepeat, ServerStreams: true},
+	},
+	Metadata: echov1.Echo_ServiceDesc.Metadata,
 }
 
 func rawSayHello(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
@@ -53,6 +56,19 @@ func rawChat(_ any, stream grpc.ServerStream) error {
 			return err
 		}
 	}
+}
+
+func rawRepeat(_ any, stream grpc.ServerStream) error {
+	message := new(rawMessage)
+	if err := stream.RecvMsg(message); err != nil {
+		return err
+	}
+	for range repeats {
+		if err := stream.SendMsg(message); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // rawMessage is a message as it came off the wire.

@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"crypto/tls"
 	"fmt"
 	"net"
 	"strconv"
@@ -10,16 +11,22 @@ import (
 // Protocol is what is spoken to the arm.
 type Protocol string
 
-// The protocols, each on persistent connections without TLS.
+// The protocols, each on persistent connections, with TLS or without.
 const (
-	RestH1     Protocol = "rest-h1"     // HTTP/1.1, one request in flight per connection
-	RestH2C    Protocol = "rest-h2c"    // HTTP/2 with prior knowledge
-	GRPCUnary  Protocol = "grpc-unary"  // one call per request
-	GRPCStream Protocol = "grpc-stream" // bidi streams; a request is a message, its reply the next message back
+	RestH1           Protocol = "rest-h1"            // HTTP/1.1, one request in flight per connection
+	RestH2C          Protocol = "rest-h2c"           // HTTP/2 with prior knowledge; with TLS it is h2, by ALPN
+	GRPCUnary        Protocol = "grpc-unary"         // one call per request
+	GRPCServerStream Protocol = "grpc-server-stream" // one call per request, whose answer is a stream and ends with its status
+	GRPCStream       Protocol = "grpc-stream"        // bidi streams; a request is a message, its reply the next message back
 )
 
 // Protocols lists them.
-func Protocols() []Protocol { return []Protocol{RestH1, RestH2C, GRPCUnary, GRPCStream} }
+func Protocols() []Protocol {
+	return []Protocol{RestH1, RestH2C, GRPCUnary, GRPCServerStream, GRPCStream}
+}
+
+// gRPC says whether a request is a gRPC message.
+func (p Protocol) gRPC() bool { return p == GRPCUnary || p == GRPCServerStream || p == GRPCStream }
 
 // OnVoid says what follows a void step.
 type OnVoid string
@@ -50,9 +57,15 @@ type Config struct {
 	Arm      string
 	Protocol Protocol
 	Address  string // host:port
-	// Path and ContentType are for the REST protocols.
+	// TLS is the client's side of it; nil speaks plain text. ALPN is the driver's.
+	TLS *tls.Config
+	// HTTPMethod, Path and ContentType are for the REST protocols.
+	HTTPMethod  string
 	Path        string
 	ContentType string
+	// Headers are lines "name: value", sent with every request, and as metadata
+	// with every gRPC call.
+	Headers []string
 	// Method is gRPC's full method name, /package.Service/Method.
 	Method string
 	// Body is the request's bytes as they travel. It is not changed.
@@ -60,10 +73,21 @@ type Config struct {
 	// ReplyLength is the length a reply must have; 0 accepts any, but an HTTP
 	// reply must not be empty.
 	ReplyLength int
+	// SuccessStatus lists the answers that count as delivered: HTTP statuses and
+	// ranges of them (default 200), or gRPC codes (default OK).
+	SuccessStatus []string
+	// Accept judges the message that ends an answer with OK, of gRPC only: nil
+	// takes any. It is called concurrently and may not keep the bytes.
+	Accept func(message []byte) bool
+	// IDs makes each request differ by an id; nil sends them all alike.
+	IDs *IDConfig
 
 	Connections int
 	// Streams is the number of bidi streams over all connections; grpc-stream only.
 	Streams int
+	// InFlightPerStream caps the messages in flight on each stream; 0 shares
+	// MaxInFlight among them.
+	InFlightPerStream int
 	// MaxInFlight caps the requests in flight; one due above it is overflow.
 	MaxInFlight int
 
@@ -74,6 +98,9 @@ type Config struct {
 	Drain time.Duration
 	// Settle is left out of the window at its start.
 	Settle time.Duration
+	// Watchdog is how long a step may take beyond its schedule, Timeout and Drain,
+	// and a closed loop's by count in all; one that takes longer is ended and void.
+	Watchdog time.Duration
 	// Gap separates a step's drain from the next step.
 	Gap time.Duration
 	// Lead is how far ahead of its first send a step is planned, so that its
@@ -86,6 +113,11 @@ type Config struct {
 
 	Poisson bool
 	Seed    uint64 // of the Poisson process; step i uses Seed + i
+	// Workers walk a step's schedule side by side, worker w its requests w,
+	// w + Workers, …: each paces itself, none waits for another.
+	Workers int
+
+	Share *Share // nil: this process is the whole load
 
 	OnVoid OnVoid
 	Steps  []Step
@@ -107,8 +139,10 @@ const (
 	DefaultGap            = 300 * time.Millisecond
 	DefaultLead           = 400 * time.Millisecond
 	DefaultConnectTimeout = time.Second
+	DefaultWatchdog       = 10 * time.Minute
 	MinLead               = 300 * time.Millisecond
 
+	maxWorkers     = 64
 	maxConnections = 10_000
 	maxInFlight    = 100_000
 	maxRateHz      = 1e7
@@ -130,20 +164,25 @@ func bad(name string, value any, want string, args ...any) error {
 
 // fill sets the defaults of the fields that are zero and have one.
 func (c *Config) fill() {
+	c.HTTPMethod = or(c.HTTPMethod, "POST")
 	c.Path = or(c.Path, "/")
 	c.ContentType = or(c.ContentType, "application/json")
 	c.Connections = or(c.Connections, 1)
 	if c.Protocol == GRPCStream {
 		c.Streams = or(c.Streams, c.Connections)
+		c.MaxInFlight = or(c.MaxInFlight, c.Streams*c.InFlightPerStream)
 	}
 	if c.Protocol == RestH1 {
 		c.MaxInFlight = or(c.MaxInFlight, c.Connections)
 	}
 	c.MaxInFlight = or(c.MaxInFlight, max(DefaultMaxInFlight, c.Connections, c.Streams))
 	c.Timeout = or(c.Timeout, DefaultTimeout)
+	c.Watchdog = or(c.Watchdog, DefaultWatchdog)
 	c.Lead = or(c.Lead, DefaultLead)
 	c.ConnectTimeout = or(c.ConnectTimeout, DefaultConnectTimeout)
 	c.OnVoid = or(c.OnVoid, OnVoidContinue)
+	c.Workers = or(c.Workers, 1)
+	c.countSteps()
 }
 
 func or[T comparable](v, def T) T {
@@ -158,7 +197,6 @@ func or[T comparable](v, def T) T {
 // driven with, a *ConfigError.
 func (c *Config) Validate() error {
 	c.fill()
-	c.countSteps()
 	if err := c.validateClient(); err != nil {
 		return err
 	}
@@ -169,6 +207,7 @@ func (c *Config) Validate() error {
 	}{
 		{"timeout", c.Timeout, time.Millisecond, 5 * time.Minute},
 		{"drain", c.Drain, 0, 5 * time.Minute},
+		{"watchdog", c.Watchdog, 100 * time.Millisecond, 24 * time.Hour},
 		{"settle", c.Settle, 0, time.Hour},
 		{"gap", c.Gap, 0, time.Hour},
 		{"lead", c.Lead, MinLead, time.Minute},
@@ -205,8 +244,7 @@ func (c *Config) validateClient() error {
 	if _, port, err := net.SplitHostPort(c.Address); err != nil || port == "" || port == "0" {
 		return bad("address", strconv.Quote(c.Address), "HOST:PORT of a running service, as in 127.0.0.1:8080")
 	}
-	grpc := c.Protocol == GRPCUnary || c.Protocol == GRPCStream
-	if grpc && (len(c.Method) < 4 || c.Method[0] != '/') {
+	if c.Protocol.gRPC() && (len(c.Method) < 4 || c.Method[0] != '/') {
 		return bad("method", strconv.Quote(c.Method), "a gRPC method, as in /package.Service/Method")
 	}
 	if c.Connections < 1 || c.Connections > maxConnections {
@@ -231,6 +269,32 @@ func (c *Config) validateClient() error {
 		if c.MaxInFlight < c.Connections {
 			return bad("max-in-flight", c.MaxInFlight, "%d to %d: at least one per connection", c.Connections, maxInFlight)
 		}
+	}
+	if c.InFlightPerStream < 0 || c.InFlightPerStream > 0 && c.Protocol != GRPCStream {
+		return bad("in-flight-per-stream", c.InFlightPerStream, "0 or more, and only with --protocol %s", GRPCStream)
+	}
+	if c.Accept != nil && !c.Protocol.gRPC() {
+		return bad("success-when", "given", "a gRPC protocol: a predicate reads a message")
+	}
+	if _, err := newReplyRule(*c); err != nil {
+		return err
+	}
+	if _, err := parseHeaders(c.Headers); err != nil {
+		return err
+	}
+	if c.IDs != nil {
+		// Preflight has slots of its own.
+		if err := c.IDs.validate(c.idSlots(), c.Body); err != nil {
+			return err
+		}
+	}
+	if c.Share != nil {
+		if err := c.Share.validate(); err != nil {
+			return err
+		}
+	}
+	if c.Workers < 1 || c.Workers > maxWorkers {
+		return bad("workers", c.Workers, "1 to %d", maxWorkers)
 	}
 	if c.ReplyLength < 0 {
 		return bad("reply-length", c.ReplyLength, "0 (any) or the exact number of bytes")
@@ -258,6 +322,16 @@ func (c *Config) validateStep(s Step) error {
 			c.Settle, s.OfferedHz, n, last.Round(time.Millisecond))
 	}
 	return nil
+}
+
+// idSlots is how many slots' ids a run uses, those of preflight included.
+func (c *Config) idSlots() int { return c.MaxInFlight + max(c.Connections, c.Streams) }
+
+func (c *Config) scheme() string {
+	if c.TLS != nil {
+		return "https"
+	}
+	return "http"
 }
 
 // schedule is the schedule of a step.

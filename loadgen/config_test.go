@@ -13,7 +13,7 @@ func TestConfigErrors(t *testing.T) {
 		set  func(*Config)
 		want string // substring of the error, which begins with the flag's name
 	}{
-		{"protocol", func(c *Config) { c.Protocol = "http3" }, `"http3": want one of [rest-h1 rest-h2c grpc-unary grpc-stream]`},
+		{"protocol", func(c *Config) { c.Protocol = "http3" }, `"http3": want one of [rest-h1 rest-h2c grpc-unary grpc-server-stream grpc-stream]`},
 		{"address", func(c *Config) { c.Address = "localhost" }, `"localhost": want HOST:PORT`},
 		{"address", func(c *Config) { c.Address = "localhost:0" }, `want HOST:PORT of a running service`},
 		{"method", func(c *Config) { c.Protocol, c.Method = GRPCUnary, "Echo" }, `"Echo": want a gRPC method`},

@@ -2,6 +2,8 @@ package loadgen
 
 import (
 	"context"
+	"crypto/tls"
+	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -15,6 +17,8 @@ type dialer struct {
 	address string
 	wanted  int
 	timeout time.Duration
+	tls     *tls.Config // nil speaks plain text
+	http2   bool        // connections carry HTTP/2, and are tapped
 
 	open   atomic.Int64
 	opened atomic.Int64 // since the start of the run
@@ -23,10 +27,29 @@ type dialer struct {
 	// new one could not be opened. Nil while there is one, or hope of one.
 	gone atomic.Pointer[error]
 	last atomic.Pointer[error] // last failure to dial, until a dial succeeds
+
+	mu    sync.Mutex
+	conns map[*countedConn]struct{} // open
+	past  tapCounts                 // of those closed
 }
 
-func newDialer(address string, wanted int, timeout time.Duration) *dialer {
-	return &dialer{address: address, wanted: wanted, timeout: timeout}
+// newDialer makes the dialer of a validated config.
+func newDialer(c Config) *dialer {
+	d := &dialer{
+		address: c.Address, wanted: c.Connections, timeout: c.ConnectTimeout,
+		http2: c.Protocol != RestH1, conns: map[*countedConn]struct{}{},
+	}
+	if c.TLS != nil {
+		d.tls = c.TLS.Clone()
+		d.tls.NextProtos = []string{"http/1.1"}
+		if d.http2 {
+			d.tls.NextProtos = []string{"h2"}
+		}
+		if d.tls.ServerName == "" {
+			d.tls.ServerName, _, _ = net.SplitHostPort(c.Address)
+		}
+	}
+	return d
 }
 
 // dial opens one connection. onClose, if any, runs once when it is closed from
@@ -34,9 +57,8 @@ func newDialer(address string, wanted int, timeout time.Duration) *dialer {
 func (d *dialer) dial(ctx context.Context, onClose func()) (*countedConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
-	var nd net.Dialer
-	raw, err := nd.DialContext(ctx, "tcp", d.address)
-	if err != nil {
+	c := &countedConn{d: d, onClose: onClose, lookedAt: monoNow(), gone: make(chan struct{})}
+	if err := d.connect(ctx, c); err != nil {
 		d.last.Store(&err)
 		if d.open.Load() == 0 {
 			d.gone.Store(&err)
@@ -47,7 +69,37 @@ func (d *dialer) dial(ctx context.Context, onClose func()) (*countedConn, error)
 	d.open.Add(1)
 	d.last.Store(nil)
 	d.gone.Store(nil)
-	return &countedConn{Conn: raw, d: d, onClose: onClose}, nil
+	d.mu.Lock()
+	d.conns[c] = struct{}{}
+	d.mu.Unlock()
+	return c, nil
+}
+
+func (d *dialer) connect(ctx context.Context, c *countedConn) error {
+	var nd net.Dialer
+	raw, err := nd.DialContext(ctx, "tcp", d.address)
+	if err != nil {
+		return err
+	}
+	c.raw, c.Conn = raw, raw
+	if d.tls != nil {
+		t := tls.Client(raw, d.tls)
+		if err := t.HandshakeContext(ctx); err != nil {
+			_ = raw.Close()
+			return fmt.Errorf("TLS with %s: %w", d.address, err)
+		}
+		c.state, c.Conn = t.ConnectionState(), t
+		// A server without ALPN may still speak HTTP/1.1, but not HTTP/2.
+		if d.http2 && c.state.NegotiatedProtocol != "h2" {
+			_ = raw.Close()
+			return fmt.Errorf("TLS with %s: the server does not offer h2 by ALPN", d.address)
+		}
+	}
+	if d.http2 {
+		c.tap = newTap(c.Conn)
+		c.Conn = c.tap
+	}
+	return nil
 }
 
 // lost is the reason why the service counts as gone, or nil.
@@ -72,7 +124,14 @@ func (d *dialer) markStep() (opened int64) {
 	return d.opened.Load()
 }
 
-func (d *dialer) closed() {
+func (d *dialer) closed(c *countedConn) {
+	d.mu.Lock()
+	delete(d.conns, c)
+	if c.tap != nil {
+		_, counts := c.tap.read()
+		d.past.plus(counts)
+	}
+	d.mu.Unlock()
 	n := d.open.Add(-1)
 	for low := d.lowest.Load(); n < low; low = d.lowest.Load() {
 		if d.lowest.CompareAndSwap(low, n) {
@@ -81,18 +140,48 @@ func (d *dialer) closed() {
 	}
 }
 
-// countedConn tells its dialer once when it is closed.
-type countedConn struct {
-	net.Conn
-	d       *dialer
-	onClose func()
-	once    sync.Once
+// unsentLooks bounds how many connections one sample looks at, each a system call.
+const unsentLooks = 64
+
+// unsent sums what connections hold unsent though their peer's window is open.
+// Of more than unsentLooks connections it looks at some, at others each time.
+// One caller at a time.
+func (d *dialer) unsent() (bytes uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	looks := 0
+	for c := range d.conns {
+		if looks++; looks > unsentLooks {
+			break
+		}
+		bytes += c.unsentOf()
+	}
+	return bytes
 }
 
+// countedConn tells its dialer once when it is closed.
+type countedConn struct {
+	net.Conn          // what the protocol speaks on: TLS and the tap included
+	raw      net.Conn // the socket
+	tap      *tap     // nil unless it carries HTTP/2
+	state    tls.ConnectionState
+	d        *dialer
+	onClose  func()
+	once     sync.Once
+	gone     chan struct{} // closed by Close
+
+	heldUs, lookedAt int64 // of unsentOf
+}
+
+// ConnectionState is that of TLS, all zero without.
+func (c *countedConn) ConnectionState() tls.ConnectionState { return c.state }
+
 func (c *countedConn) Close() error {
-	err := c.Conn.Close()
+	// The socket at once: TLS would first wait to say goodbye to a peer that may be stuck.
+	err := c.raw.Close()
 	c.once.Do(func() {
-		c.d.closed()
+		close(c.gone)
+		c.d.closed(c)
 		if c.onClose != nil {
 			c.onClose()
 		}

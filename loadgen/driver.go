@@ -21,8 +21,9 @@ type Hooks struct {
 	Progress func(Progress)
 	// StepDone gets each finished step, driven or not. An error ends the run.
 	StepDone func(Outcome) error
-	// More is asked after the last step, unless that is void, for the offered rate
-	// of a further one of the same length, and then again; 0 ends the ladder.
+	// More is asked when the last step is over, before StepDone gets it and unless
+	// it is void, for the offered rate of a further one of the same length, and
+	// then again; 0 ends the ladder.
 	More func(last Outcome) float64
 }
 
@@ -31,16 +32,22 @@ type Progress struct {
 	Step              Step
 	Elapsed, Duration time.Duration // since the first send; of the schedule
 	Delivered         uint64
+	InFlight          int64
+	// Last is the last whole interval, zero before there is one.
+	Last Point
 }
 
 // Outcome is all that there is about a finished step.
 type Outcome struct {
-	Also []AgentRecord // of further agents, as far as they gave one
-
 	Step   Step
 	Result StepResult
-	Hlog   []byte        // HdrHistogram log; nil for a step that was not driven
-	Agent  []AgentRecord // one per target; nil when missing, which is among the warnings
+	Hlog   []byte // HdrHistogram log, an interval per point and tag; nil for a step that was not driven
+	// ResponseHgrm and ServiceHgrm are distributions of percentiles, in
+	// milliseconds; nil like Hlog.
+	ResponseHgrm, ServiceHgrm []byte
+	Points                    []Point       // the step's course
+	Agent                     []AgentRecord // one per target; nil when missing, which is among the warnings
+	Also                      []AgentRecord // of the further agents, as far as there
 }
 
 // Summary is how a run ended.
@@ -55,12 +62,12 @@ type Summary struct {
 
 // driver runs the steps of one run. It is the sink of its engine.
 type driver struct {
-	also []*agentClient // beside agent
-
 	cfg    Config
 	hooks  Hooks
 	engine engine
 	agent  *agentClient // nil without one
+	own    *ownGroups
+	also   []*agentClient
 	bootID string
 
 	inFlight atomic.Int64 // slots taken, of all steps
@@ -74,7 +81,7 @@ func (d *driver) record(r request, shard int, o outcome, at int64) {
 	r.tally.record(r, shard, o, at)
 }
 
-func (d *driver) release(request) { d.inFlight.Add(-1) }
+func (d *driver) release(request, outcome) { d.inFlight.Add(-1) }
 
 // Run validates the config, makes sure that the service answers, and drives the
 // steps in order. An error means that the run did not come to its end: the
@@ -89,7 +96,7 @@ func Run(ctx context.Context, cfg Config, hooks Hooks) (Summary, error) {
 	if len(cfg.Steps) == 0 {
 		return sum, bad("rates", `""`, "at least one rate")
 	}
-	d := &driver{cfg: cfg, hooks: hooks}
+	d := &driver{cfg: cfg, hooks: hooks, own: findOwnGroups()}
 	var err error
 	if d.bootID, err = bootID(); err != nil && cfg.Agent != nil {
 		return sum, fmt.Errorf("read this host's boot id, which the agent's windows need: %w", err)
@@ -113,9 +120,6 @@ func (d *driver) ladder(ctx context.Context, sum *Summary) error {
 	steps := slices.Clone(d.cfg.Steps)
 	for i := 0; i < len(steps); i++ {
 		s := steps[i]
-		if i >= len(d.cfg.Steps) && d.cfg.IterationsPerSlot > 0 {
-			s = d.cfg.counted(s) // of More, which knows the rate alone
-		}
 		if i > 0 && sleep(ctx, d.cfg.Gap) != nil {
 			break
 		}
@@ -125,7 +129,20 @@ func (d *driver) ladder(ctx context.Context, sum *Summary) error {
 		if err != nil {
 			return err
 		}
-		sum.add(out)
+		if i == len(steps)-1 && ctx.Err() == nil && out.void() == "" && d.hooks.More != nil {
+			next := Step{Index: s.Index + 1, OfferedHz: d.hooks.More(out), Duration: s.Duration}
+			if d.cfg.IterationsPerSlot > 0 {
+				next = d.cfg.counted(next)
+			}
+			if d.cfg.validateStep(next) == nil {
+				steps = append(steps, next)
+			}
+		}
+		stop := out.void() != "" && d.cfg.OnVoid == OnVoidStop && i < len(steps)-1
+		if stop || ctx.Err() != nil || i == len(steps)-1 {
+			d.finish(&out.Result)
+		}
+		sum.Add(out)
 		if d.hooks.StepDone != nil {
 			if err := d.hooks.StepDone(out); err != nil {
 				return fmt.Errorf("step %s: %w", s.Name(), err)
@@ -134,15 +151,9 @@ func (d *driver) ladder(ctx context.Context, sum *Summary) error {
 		if ctx.Err() != nil {
 			break
 		}
-		if out.void() != "" && d.cfg.OnVoid == OnVoidStop && i < len(steps)-1 {
+		if stop {
 			sum.Stopped = true
 			return nil
-		}
-		if i == len(steps)-1 && out.void() == "" && d.hooks.More != nil {
-			next := Step{Index: s.Index + 1, OfferedHz: d.hooks.More(out), Duration: s.Duration}
-			if d.cfg.validateStep(next) == nil {
-				steps = append(steps, next)
-			}
 		}
 	}
 	if ctx.Err() != nil {
@@ -164,7 +175,8 @@ func (o Outcome) void() string {
 	return ""
 }
 
-func (s *Summary) add(o Outcome) {
+// Add counts a finished step.
+func (s *Summary) Add(o Outcome) {
 	s.Steps++
 	if why := o.void(); why != "" {
 		s.Void = append(s.Void, o.Result.Name+": "+why)
@@ -213,5 +225,5 @@ func isMissing(warning string) bool { return strings.HasPrefix(warning, "missing
 // planned is how many requests a step has.
 func (d *driver) planned(s Step) uint64 {
 	n, _, _ := d.cfg.schedule(s).Bounds()
-	return uint64(n)
+	return d.cfg.ours(n)
 }

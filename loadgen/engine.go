@@ -10,6 +10,10 @@ type request struct {
 	intended int64 // mono ns, when the schedule wanted it sent
 	started  int64 // mono ns, when it was handed to the engine
 	tally    *tally
+	// Of a closed loop, else zero: how many its slot sends yet, this one included,
+	// and the slot's ids.
+	left int
+	ids  *idRange
 }
 
 // class sorts outcomes by what they mean for the counts.
@@ -28,6 +32,17 @@ const (
 type outcome struct {
 	class class
 	kind  string
+	// conn is the connection that carried the request or was meant to, from 1 up;
+	// 0 is none in particular.
+	conn int
+	// messages is how many came back on a call that answers with a stream.
+	messages uint64
+}
+
+// on names the connection by its index from 0 up.
+func (o outcome) on(conn int) outcome {
+	o.conn = conn + 1
+	return o
 }
 
 func (o outcome) String() string {
@@ -48,7 +63,14 @@ type sink interface {
 	record(r request, shard int, o outcome, at int64)
 	// release gives r's slot back; it follows record, but for a request that
 	// timed out and still occupies the protocol, later.
-	release(r request)
+	release(r request, o outcome)
+}
+
+// finisher is an engine whose streams outlive requests and have an end of their own.
+type finisher interface {
+	// finish closes the client's side of all streams, waits until they ended or
+	// ctx is done, and says how each did. No request may be submitted any more.
+	finish(ctx context.Context) StreamEnds
 }
 
 // engine is one protocol's client. Once start was called, every request given
@@ -64,6 +86,9 @@ type engine interface {
 	submit(r request)
 	// preflight exchanges one request on each connection, beside the workers.
 	preflight(ctx context.Context) error
+	// ended counts the streams that ended so far, by how; nil without streams
+	// that outlive requests.
+	ended() map[string]uint64
 	// connections counts at the dialer.
 	connections() *dialer
 	// close drops all connections. Requests in flight fail and are recorded;
@@ -73,7 +98,7 @@ type engine interface {
 
 // newEngine makes the engine of a validated config. It does not connect.
 func newEngine(c Config) (engine, error) {
-	d := newDialer(c.Address, c.Connections, c.ConnectTimeout)
+	d := newDialer(c)
 	switch c.Protocol {
 	case RestH1:
 		x, err := newHTTP1(c, d)
@@ -87,8 +112,8 @@ func newEngine(c Config) (engine, error) {
 			return nil, err
 		}
 		return newUnary(c, x), nil
-	case GRPCUnary:
-		x, err := newGRPCUnary(c, d)
+	case GRPCUnary, GRPCServerStream:
+		x, err := newCalls(c, d)
 		if err != nil {
 			return nil, err
 		}

@@ -2,35 +2,97 @@ package loadgen
 
 import (
 	"context"
+	"encoding/base64"
+	"errors"
 	"fmt"
+	"io"
 	"net"
+	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 )
 
 // channels are gRPC client connections, one TCP connection each.
 type channels struct {
 	dialer *dialer
-	conns  []*grpc.ClientConn
+	conns  []*channel
+	ctx    context.Context // carries the metadata of all calls
 }
 
+// channel is one of them with the count of its streams: grpc-go lets calls above
+// the peer's limit of concurrent streams wait, which would be a queue behind the
+// driver's back.
+type channel struct {
+	*grpc.ClientConn
+	index   int
+	conn    atomic.Pointer[countedConn] // the last one dialled
+	streams atomic.Int64                // open, or about to be opened
+}
+
+// take takes a stream if the peer allows one more.
+func (c *channel) take() bool {
+	conn := c.conn.Load()
+	if conn == nil {
+		return false
+	}
+	if c.streams.Add(1) > conn.tap.maxStreams() {
+		c.streams.Add(-1)
+		return false
+	}
+	return true
+}
+
+// limit is the peer's limit of streams at once.
+func (c *channel) limit() int64 {
+	if conn := c.conn.Load(); conn != nil {
+		return conn.tap.maxStreams()
+	}
+	return 0
+}
+
+func (c *channel) give() { c.streams.Add(-1) }
+
 func newChannels(c Config, d *dialer) (*channels, error) {
-	ch := &channels{dialer: d}
-	for range c.Connections {
-		cc, err := grpc.NewClient("passthrough:///"+c.Address,
-			grpc.WithTransportCredentials(insecure.NewCredentials()),
+	headers, err := parseHeaders(c.Headers)
+	if err != nil {
+		return nil, err
+	}
+	md := metadata.MD{}
+	for _, h := range headers {
+		value := h[1]
+		if strings.HasSuffix(strings.ToLower(h[0]), "-bin") {
+			raw, err := base64.StdEncoding.DecodeString(value)
+			if err != nil {
+				return nil, bad("header", strconv.Quote(h[0]+": "+value), "base64 behind a name that ends in -bin: %v", err)
+			}
+			value = string(raw)
+		}
+		md.Append(h[0], value)
+	}
+	ch := &channels{dialer: d, ctx: metadata.NewOutgoingContext(context.Background(), md)}
+	for i := range c.Connections {
+		one := &channel{index: i}
+		one.ClientConn, err = grpc.NewClient("passthrough:///"+c.Address,
+			grpc.WithTransportCredentials(newTransport(d)),
 			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 				conn, err := d.dial(ctx, nil)
 				if err != nil {
 					return nil, err
 				}
+				one.conn.Store(conn)
 				return conn, nil
 			}),
-			grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawCodec{})),
+			grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawCodec{}), grpc.MaxCallRecvMsgSize(maxReplyBody)),
+			grpc.WithMaxHeaderListSize(maxReplyHead),
 			grpc.WithDisableServiceConfig(),
 			grpc.WithDisableRetry(),
 			grpc.WithIdleTimeout(0),
@@ -43,9 +105,36 @@ func newChannels(c Config, d *dialer) (*channels, error) {
 			ch.close()
 			return nil, fmt.Errorf("gRPC client for %s: %w", c.Address, err)
 		}
-		ch.conns = append(ch.conns, cc)
+		ch.conns = append(ch.conns, one)
 	}
 	return ch, nil
+}
+
+// transport tells gRPC what the dialer has done: it dials with TLS already.
+type transport struct {
+	credentials.TransportCredentials
+	secure bool
+}
+
+func newTransport(d *dialer) credentials.TransportCredentials {
+	if d.tls == nil {
+		return insecure.NewCredentials()
+	}
+	return transport{credentials.NewTLS(d.tls), true}
+}
+
+// ClientHandshake passes a connection on whose handshake is over.
+func (t transport) ClientHandshake(_ context.Context, _ string, c net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	counted, ok := c.(*countedConn)
+	if !ok {
+		return nil, nil, fmt.Errorf("TLS: the connection is a %T, not one of the dialer's", c)
+	}
+	info := credentials.TLSInfo{State: counted.state, CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}}
+	return c, info, nil
+}
+
+func (t transport) Clone() credentials.TransportCredentials {
+	return transport{t.TransportCredentials.Clone(), t.secure}
 }
 
 // connect asks each channel to connect and waits until it did or failed once.
@@ -55,7 +144,7 @@ func (ch *channels) connect(ctx context.Context) error {
 	return forAll(len(ch.conns), func(i int) error { return ch.await(ctx, ch.conns[i]) })
 }
 
-func (ch *channels) await(ctx context.Context, cc *grpc.ClientConn) error {
+func (ch *channels) await(ctx context.Context, cc *channel) error {
 	for {
 		state := cc.GetState()
 		switch state {
@@ -104,38 +193,78 @@ func (ch *channels) close() {
 	}
 }
 
-// grpcUnary makes one call per request.
-type grpcUnary struct {
+// calls makes one call per request, whose answer is a message or a stream of them.
+type calls struct {
 	*channels
 	method string
-	body   any // a rawBody, boxed once
-	length int
+	body   *requestBody
+	rule   replyRule
+	stream bool // the answer is a stream
 }
 
-func newGRPCUnary(c Config, d *dialer) (*grpcUnary, error) {
+func newCalls(c Config, d *dialer) (*calls, error) {
 	ch, err := newChannels(c, d)
 	if err != nil {
 		return nil, err
 	}
-	return &grpcUnary{channels: ch, method: c.Method, body: rawBody(c.Body), length: c.ReplyLength}, nil
+	x := &calls{channels: ch, method: c.Method, body: newRequestBody(c.Body, c.IDs), stream: c.Protocol == GRPCServerStream}
+	if x.rule, err = newReplyRule(c); err != nil {
+		ch.close()
+		return nil, err
+	}
+	return x, nil
 }
 
-func (x *grpcUnary) exchange(s *slot, deadline int64) outcome {
+func (x *calls) exchange(s *slot, deadline int64) outcome {
 	cc := x.conns[s.index%len(x.conns)]
 	if cc.GetState() != connectivity.Ready {
-		return outcome{class: notConnected}
+		return outcome{class: notConnected}.on(cc.index)
 	}
-	var n int
-	ctx := s.armContext(deadline)
-	err := cc.Invoke(ctx, x.method, x.body, &n)
-	fired := s.disarmContext()
-	switch {
-	case fired:
-		return outcome{failed, kindTimeout}
-	case err != nil:
-		return outcome{grpcClass(err), grpcKind(err)}
-	case x.length > 0 && n != x.length:
-		return outcome{failedAnswer, kindBadBody}
+	body, err := x.body.next(s.ids)
+	if err != nil {
+		return outcome{class: deferred, kind: whyNoID}.on(cc.index)
 	}
-	return outcome{class: delivered}
+	if !cc.take() {
+		return outcome{class: deferred, kind: whyMaxStreams}.on(cc.index)
+	}
+	defer cc.give()
+	s.reply.keep = x.rule.accept != nil
+	ctx := s.armContext(x.ctx, deadline)
+	var messages uint64
+	if x.stream {
+		messages, err = x.readStream(ctx, cc, body, &s.reply)
+	} else {
+		err = cc.Invoke(ctx, x.method, rawBody(body), &s.reply)
+	}
+	o := outcome{class: failed, kind: kindTimeout}
+	if !s.disarmContext() {
+		o = x.rule.judgeGRPC(status.Code(err), err, &s.reply)
+	}
+	o.messages = messages
+	return o.on(cc.index)
+}
+
+var serverStream = grpc.StreamDesc{StreamName: "Stream", ServerStreams: true}
+
+// readStream leaves the last message of the answer in last.
+func (x *calls) readStream(ctx context.Context, cc *channel, body []byte, last *reply) (messages uint64, err error) {
+	st, err := cc.NewStream(ctx, &serverStream, x.method)
+	if err != nil {
+		return 0, err
+	}
+	last.length, last.bytes = 0, last.bytes[:0]
+	// An error of sending is one of the stream, which RecvMsg gives with its status.
+	if err := st.SendMsg(rawBody(body)); err == nil {
+		_ = st.CloseSend()
+	}
+	for {
+		err := st.RecvMsg(last)
+		if errors.Is(err, io.EOF) {
+			return messages, nil
+		}
+		if err != nil {
+			return messages, err
+		}
+		messages++
+	}
 }

@@ -1,8 +1,6 @@
 package loadgen
 
 import (
-	"bytes"
-	"fmt"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -63,37 +61,4 @@ func lateness(h *hdrhistogram.Histogram) *LatenessMs {
 	}
 	q := quantiles(h, 50, 99)
 	return &LatenessMs{q[0], q[1], q[2]}
-}
-
-// encodeHlog writes a step's two histograms in the HdrHistogram log format 1.3,
-// one interval each from the first send to the end of the drain, tagged
-// `response` and `service`. Values are nanoseconds; the log's maximum column is
-// in milliseconds, as that format has it.
-func encodeHlog(step string, from, to time.Time, response, service *hdrhistogram.Histogram) ([]byte, error) {
-	var b bytes.Buffer
-	w := hdrhistogram.NewHistogramLogWriter(&b)
-	response.SetTag("response")
-	service.SetTag("service")
-	err := w.OutputComment(fmt.Sprintf("[Rung step %s: response from the intended instant, service from started; ns]", step))
-	for _, f := range []func() error{
-		w.OutputLogFormatVersion,
-		func() error { return w.OutputStartTime(from.UnixMilli()) },
-		w.OutputLegend,
-		func() error { return writeInterval(w, response, from, to) },
-		func() error { return writeInterval(w, service, from, to) },
-	} {
-		if err == nil {
-			err = f()
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("encode histogram log of step %s: %w", step, err)
-	}
-	return b.Bytes(), nil
-}
-
-func writeInterval(w *hdrhistogram.HistogramLogWriter, h *hdrhistogram.Histogram, from, to time.Time) error {
-	h.SetStartTimeMs(from.UnixMilli())
-	h.SetEndTimeMs(to.UnixMilli())
-	return w.OutputIntervalHistogram(h)
 }

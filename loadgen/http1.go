@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 )
 
@@ -19,44 +20,69 @@ type http1 struct {
 	links  []*link[h1conn]
 	// free holds the connections without a request, longest idle first, so that
 	// all of them are used in turn.
-	free    chan *link[h1conn]
-	request []byte
-	head    *http.Request // what ReadResponse needs to know of the request
-	length  int64
+	free chan *link[h1conn]
+	wire []byte // of a request, without its body
+	body *requestBody
+	head *http.Request // what ReadResponse needs to know of the request
+	rule replyRule
 }
 
 type h1conn struct {
 	conn   *countedConn
+	limit  io.LimitedReader
 	reader *bufio.Reader
 	giveUp func()
 }
 
+// What is read of a reply. A service that sends more is not waited for.
+const (
+	maxReplyHead = 1 << 20
+	maxReplyBody = 64 << 20
+)
+
 func newHTTP1(c Config, d *dialer) (*http1, error) {
-	req, err := newHTTPRequest(c)
+	x := &http1{dialer: d, body: newRequestBody(c.Body, c.IDs), free: make(chan *link[h1conn], c.Connections)}
+	req, err := newHTTPRequest(c, x.body.length())
 	if err != nil {
 		return nil, err
 	}
+	if x.rule, err = newReplyRule(c); err != nil {
+		return nil, err
+	}
 	var wire bytes.Buffer
+	req.Body = io.NopCloser(bytes.NewReader(x.body.raw))
 	if err := req.Write(&wire); err != nil {
 		return nil, fmt.Errorf("encode request: %w", err)
 	}
-	x := &http1{dialer: d, request: wire.Bytes(), head: req, length: int64(c.ReplyLength), free: make(chan *link[h1conn], c.Connections)}
-	for range c.Connections {
-		l := newLink(x.open)
+	x.wire, x.head = wire.Bytes()[:wire.Len()-x.body.length()], req
+	for i := range c.Connections {
+		l := newLink(i, x.open)
 		x.links = append(x.links, l)
 		x.free <- l
 	}
 	return x, nil
 }
 
-// newHTTPRequest is the request that both REST protocols repeat.
-func newHTTPRequest(c Config) (*http.Request, error) {
-	req, err := http.NewRequest(http.MethodPost, "http://"+c.Address+c.Path, bytes.NewReader(c.Body))
+// newHTTPRequest is the request that both REST protocols repeat, without its body.
+func newHTTPRequest(c Config, length int) (*http.Request, error) {
+	req, err := http.NewRequest(or(c.HTTPMethod, http.MethodPost), c.scheme()+"://"+c.Address+c.Path, nil)
 	if err != nil {
 		return nil, bad("path", fmt.Sprintf("%q", c.Path), "a path that starts with /: %v", err)
 	}
+	req.ContentLength = int64(length)
 	req.Header.Set("Content-Type", c.ContentType)
 	req.Header.Set("User-Agent", "rung")
+	headers, err := parseHeaders(c.Headers)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range headers {
+		if strings.EqualFold(h[0], "host") {
+			req.Host = h[1]
+			continue
+		}
+		req.Header.Add(h[0], h[1])
+	}
 	return req, nil
 }
 
@@ -65,7 +91,9 @@ func (x *http1) open(ctx context.Context) (*h1conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &h1conn{conn: conn, reader: bufio.NewReader(conn.Conn), giveUp: func() { _ = conn.Close() }}, nil
+	c := &h1conn{conn: conn, limit: io.LimitedReader{R: conn.Conn}, giveUp: func() { _ = conn.Close() }}
+	c.reader = bufio.NewReader(&c.limit)
+	return c, nil
 }
 
 func (x *http1) exchange(s *slot, deadline int64) outcome {
@@ -73,46 +101,54 @@ func (x *http1) exchange(s *slot, deadline int64) outcome {
 	defer func() { x.free <- l }()
 	c := l.get()
 	if c == nil {
-		return outcome{class: notConnected}
+		return outcome{class: notConnected}.on(l.index)
 	}
+	body, err := x.body.next(s.ids)
+	if err != nil {
+		return outcome{class: deferred, kind: whyNoID}.on(l.index)
+	}
+	s.scratch = append(append(s.scratch[:0], x.wire...), body...)
 	s.arm(&c.giveUp, deadline)
-	o, keep := x.roundTrip(c)
+	o, keep := x.roundTrip(c, s.scratch)
 	if s.disarm() {
-		o, keep = outcome{failed, kindTimeout}, false
+		o, keep = outcome{class: failed, kind: kindTimeout}, false
 	}
 	if !keep {
 		_ = c.conn.Close()
 		l.lost(c)
 	}
-	return o
+	return o.on(l.index)
 }
 
 // roundTrip says whether the connection can carry another request.
-func (x *http1) roundTrip(c *h1conn) (o outcome, keep bool) {
-	if _, err := c.conn.Conn.Write(x.request); err != nil {
-		return outcome{failed, netKind(err)}, false
+func (x *http1) roundTrip(c *h1conn, request []byte) (o outcome, keep bool) {
+	if _, err := c.conn.Conn.Write(request); err != nil {
+		return outcome{class: failed, kind: netKind(err)}, false
 	}
+	c.limit.N = maxReplyHead
 	resp, err := http.ReadResponse(c.reader, x.head)
-	if err != nil {
-		return outcome{failed, netKind(err)}, false
+	// An interim answer (100, 103) is not the answer.
+	for interim := 0; err == nil && resp.StatusCode < 200 && resp.StatusCode != http.StatusSwitchingProtocols && interim < 5; interim++ {
+		resp, err = http.ReadResponse(c.reader, x.head)
 	}
+	if err != nil {
+		return c.broken(err), false
+	}
+	c.limit.N = maxReplyBody
 	n, err := io.Copy(io.Discard, resp.Body)
 	_ = resp.Body.Close()
 	if err != nil {
-		return outcome{failed, netKind(err)}, false
+		return c.broken(err), false
 	}
-	return checkHTTP(resp.StatusCode, n, x.length), !resp.Close
+	// Bytes beyond the reply would be taken for the next one.
+	return x.rule.judgeHTTP(resp.StatusCode, n), !resp.Close && c.reader.Buffered() == 0
 }
 
-// checkHTTP judges a whole reply.
-func checkHTTP(status int, length, want int64) outcome {
-	switch {
-	case status != http.StatusOK:
-		return outcome{failedAnswer, statusKind(status)}
-	case length == 0 || want > 0 && length != want:
-		return outcome{failedAnswer, kindBadBody}
+func (c *h1conn) broken(err error) outcome {
+	if c.limit.N <= 0 {
+		return outcome{class: failed, kind: kindTooLong}
 	}
-	return outcome{class: delivered}
+	return outcome{class: failed, kind: netKind(err)}
 }
 
 func (x *http1) connect(ctx context.Context) error { return ensureAll(ctx, x.links) }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"syscall"
 
+	xhttp2 "golang.org/x/net/http2"
 	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -16,12 +17,16 @@ import (
 // Kinds of error, as they are counted. Others are made of what the service
 // answered: status_500, grpc_UNAVAILABLE.
 const (
-	kindTimeout = "timeout"
-	kindRefused = "refused"
-	kindReset   = "reset"    // the connection broke under the request
-	kindBadBody = "bad_body" // the reply has the wrong length
-	kindExtra   = "extra_reply"
-	kindOther   = "other"
+	kindTimeout   = "timeout"
+	kindRefused   = "refused"
+	kindReset     = "reset"    // the connection broke under the request
+	kindBadBody   = "bad_body" // the reply has the wrong length
+	kindExtra     = "extra_reply"
+	kindStreamEnd = "stream_end" // the service ended the stream, with OK, before it answered
+	kindTooLong   = "too_long"   // the reply is above what is read
+	kindOther     = "other"
+	// kindRefusedReply is an answer whose terminal message the predicate refuses.
+	kindRefusedReply = "refused_reply"
 )
 
 // Reasons of a deferral: a slot was free, but the protocol refused.
@@ -29,6 +34,7 @@ const (
 	whyMaxStreams  = "max_streams"  // the peer's limit of concurrent HTTP/2 streams
 	whyFlowControl = "flow_control" // the stream's window was closed for a whole timeout
 	whyStreamFull  = "stream_full"  // the streams that are open hold their share of the cap
+	whyNoID        = "ids_used_up"  // all ids of the slot were sent
 )
 
 func statusKind(code int) string { return "status_" + strconv.Itoa(code) }
@@ -36,7 +42,10 @@ func statusKind(code int) string { return "status_" + strconv.Itoa(code) }
 // netKind names an error of a connection.
 func netKind(err error) string {
 	var ne net.Error
+	var reset xhttp2.StreamError // net/http's own type lets itself be read as this
 	switch {
+	case errors.As(err, &reset):
+		return kindReset
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return kindRefused
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &ne) && ne.Timeout():

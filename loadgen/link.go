@@ -2,6 +2,7 @@ package loadgen
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,12 +11,15 @@ import (
 // link holds one thing that lives until it breaks and is then opened again: a
 // connection or a stream. Reading it is one atomic load. Safe for concurrent use.
 type link[T any] struct {
+	index int
 	// open makes a new T. It must not keep ctx for longer than the call.
 	open func(ctx context.Context) (*T, error)
 
 	cur  atomic.Pointer[T]
 	mu   sync.Mutex // one opener at a time
 	wake chan struct{}
+
+	retired bool // under mu
 }
 
 // Waits between attempts to open a link again.
@@ -24,8 +28,8 @@ const (
 	reopenMax = time.Second
 )
 
-func newLink[T any](open func(ctx context.Context) (*T, error)) *link[T] {
-	return &link[T]{open: open, wake: make(chan struct{}, 1)}
+func newLink[T any](index int, open func(ctx context.Context) (*T, error)) *link[T] {
+	return &link[T]{index: index, open: open, wake: make(chan struct{}, 1)}
 }
 
 // get is the present T, or nil while there is none.
@@ -45,12 +49,24 @@ func (l *link[T]) kick() {
 	}
 }
 
+// retire keeps the link from being opened again.
+func (l *link[T]) retire() {
+	l.mu.Lock()
+	l.retired = true
+	l.mu.Unlock()
+}
+
+var errRetired = errors.New("the run is at its end")
+
 // ensure opens the link unless it is open.
 func (l *link[T]) ensure(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.cur.Load() != nil {
 		return nil
+	}
+	if l.retired {
+		return errRetired
 	}
 	t, err := l.open(ctx)
 	if err != nil {

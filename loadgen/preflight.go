@@ -2,8 +2,10 @@ package loadgen
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"syscall"
 )
 
@@ -20,6 +22,22 @@ func (e *preflightError) Error() string {
 		what = "stream"
 	}
 	return fmt.Sprintf("%s %d of %d: %s", what, e.connection+1, e.of, e.outcome)
+}
+
+// Once connects, sends one request on each connection and wants a good answer:
+// what a client does that is started anew for each request.
+func Once(ctx context.Context, cfg Config) error {
+	cfg.Steps, cfg.Agent = nil, nil
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	e, err := newEngine(cfg)
+	if err != nil {
+		return err
+	}
+	e.start(&closedLoop{engine: e})
+	defer e.close()
+	return preflight(ctx, cfg, e)
 }
 
 // preflight connects and wants one success on each connection. Its errors name
@@ -40,16 +58,27 @@ func preflight(ctx context.Context, c Config, e engine) error {
 }
 
 func endpoint(c Config) string {
-	switch c.Protocol {
-	case GRPCUnary, GRPCStream:
+	if c.Protocol.gRPC() {
 		return c.Address + c.Method
 	}
-	return "http://" + c.Address + c.Path
+	return c.scheme() + "://" + c.Address + c.Path
 }
 
 func remedy(c Config, err error) string {
 	var pe *preflightError
+	var limit *streamLimitError
+	var certificate *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	var dns *net.DNSError
 	switch {
+	case errors.As(err, &dns):
+		return "the name of --address has no address here: correct it, or the resolver"
+	case errors.As(err, &limit):
+		return fmt.Sprintf("raise --connections to at least %d, or lower --streams", (int64(c.Streams)+max(limit.limit, 1)-1)/max(limit.limit, 1))
+	case errors.As(err, &certificate):
+		return "name the authority of its certificate by --tls-ca and its name by --tls-server-name, or leave the check out by --tls-insecure"
+	case errors.As(err, &record):
+		return "the service does not speak TLS there: leave --tls out"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "nothing listens there: start the service, or correct --address"
 	case errors.Is(err, context.Canceled):
@@ -65,6 +94,8 @@ func remedy(c Config, err error) string {
 		return "the service has no such endpoint: correct --path"
 	case "grpc_UNIMPLEMENTED":
 		return "the service has no such method: correct --method"
+	case kindRefusedReply:
+		return "the message that ends the answer does not fulfil --success-when"
 	case kindBadBody:
 		return "the reply has another length than --reply-length, or is empty"
 	case kindTimeout:

@@ -3,8 +3,6 @@ package loadgen
 import (
 	"fmt"
 	"math"
-	"runtime"
-	"time"
 )
 
 // StepResult is what one step offered, sent and got. Counts are of requests;
@@ -40,6 +38,18 @@ type StepResult struct {
 	ConnectionsWanted int `json:"connectionsWanted"`
 	// ConnectionsOpen is the lowest number open at any moment of the step.
 	ConnectionsOpen int `json:"connectionsOpen"`
+	// PerConnection is left out above maxPerConnection connections.
+	PerConnection []ConnectionCounts `json:"perConnection,omitempty"`
+	// Messages came back on calls that answer with a stream.
+	Messages uint64 `json:"messages,omitempty"`
+	// StreamsEnded counts the bidi streams that ended during the step, by how:
+	// grpc_OK, another status, …. None should.
+	StreamsEnded map[string]uint64 `json:"streamsEnded,omitempty"`
+	// StreamEnds is how they ended when the driver closed them, after the last step.
+	StreamEnds *StreamEnds `json:"streamEnds,omitempty"`
+	// HTTP2 is what the frames told; HTTP2Absent says why where that is nothing.
+	HTTP2       *HTTP2Figures `json:"http2,omitempty"`
+	HTTP2Absent string        `json:"http2Absent,omitempty"`
 
 	WindowStartMonoNs uint64 `json:"windowStartMonoNs"`
 	WindowEndMonoNs   uint64 `json:"windowEndMonoNs"`
@@ -64,6 +74,11 @@ type StepResult struct {
 	// ClientCPUNs is this process's CPU time from the first send to the end of
 	// the drain, user and system.
 	ClientCPUNs uint64 `json:"clientCpuNs"`
+	// Driver is what the driver and its host used meanwhile.
+	Driver DriverUse `json:"driver"`
+	// ClientLimited says why the step measured the driver and not the service;
+	// empty where the driver had headroom.
+	ClientLimited []ClientLimit `json:"clientLimited,omitempty"`
 	// CapLimited: overflow exceeds 1 % of scheduled, so the quantiles are those
 	// of what the cap let through.
 	CapLimited bool `json:"capLimited"`
@@ -73,6 +88,18 @@ type StepResult struct {
 	// a part of the step that could not be had.
 	Warnings []string `json:"warnings,omitempty"`
 }
+
+// ConnectionCounts is what became of one connection's requests. Those that were
+// deferred or dropped before a connection was chosen are in none.
+type ConnectionCounts struct {
+	Connection   int    `json:"connection"` // from 0 up
+	Delivered    uint64 `json:"delivered"`
+	Errors       uint64 `json:"errors"`
+	Deferred     uint64 `json:"deferred"`
+	NotConnected uint64 `json:"notConnected"`
+}
+
+const maxPerConnection = 256
 
 // Check asserts the identities of a step.
 func (r *StepResult) Check() error {
@@ -106,6 +133,20 @@ func (r *StepResult) take(c counts) {
 	r.Overflow, r.LateDropped, r.NotConnected = c.overflow, c.lateDropped, c.notConnected
 	r.ResponseMs, r.ServiceMs, r.LatenessMs = latency(c.response), latency(c.service), lateness(c.lateness)
 	r.CapLimited = exceeds(r.Overflow, r.Scheduled, 0.01)
+	r.Messages = c.messages
+	r.PerConnection = perConnection(c.conns)
+}
+
+// perConnection is nil where there are too many connections to list.
+func perConnection(conns []connCount) []ConnectionCounts {
+	var all []ConnectionCounts
+	if len(conns)-1 > maxPerConnection {
+		return nil
+	}
+	for i, of := range conns[1:] {
+		all = append(all, ConnectionCounts{i, of.delivered, of.failed, of.deferred, of.notConnected})
+	}
+	return all
 }
 
 func exceeds(part, whole uint64, share float64) bool {
@@ -114,7 +155,7 @@ func exceeds(part, whole uint64, share float64) bool {
 
 // judge adds the warnings that follow from the figures: what the service did
 // and how far the client itself was the limit.
-func (r *StepResult) judge(elapsed time.Duration) {
+func (r *StepResult) judge() {
 	if n := total(r.Errors); exceeds(n, r.Sent, 0.01) {
 		r.warn("errors: %d of %d sent requests failed (%.1f %%)", n, r.Sent, 100*float64(n)/float64(r.Sent))
 	}
@@ -128,13 +169,14 @@ func (r *StepResult) judge(elapsed time.Duration) {
 	if r.CapLimited {
 		r.warn("cap-limited: %d of %d requests overflowed the in-flight cap; p50 and p99 are those of what it let through", r.Overflow, r.Scheduled)
 	}
-	if l, resp := r.LatenessMs, r.ResponseMs; l != nil && resp != nil && l.P99 > math.Max(1, 0.2*resp.P50) {
-		r.warn("client-limited: sends were late by %.2f ms at p99 (response p50 is %.2f ms); give the driver more CPU", l.P99, resp.P50)
+	if n := total(r.StreamsEnded); n > 0 {
+		r.warn("streams: %d ended during the step: %v", n, r.StreamsEnded)
 	}
 	if n := total(r.Deferred) + r.LateDropped; exceeds(n, r.Scheduled, 0.005) {
 		r.warn("sent below offered: %d of %d requests were deferred or dropped late", n, r.Scheduled)
 	}
-	if cores := float64(r.ClientCPUNs) / float64(elapsed); elapsed > 0 && cores > 0.8*float64(runtime.GOMAXPROCS(0)) {
-		r.warn("client-limited: the driver used %.2f of its %d CPUs", cores, runtime.GOMAXPROCS(0))
+	r.ClientLimited = r.clientLimits()
+	for _, l := range r.ClientLimited {
+		r.warn("client-limited: %s", l.Why)
 	}
 }

@@ -91,17 +91,72 @@ func checkMarkers(t *testing.T, text string, outs []Outcome) {
 	}
 }
 
-// checkHlog reads the log back with the library's reader.
+// checkHlog reads the log back with the library's reader: the intervals of each
+// tag hold the step's answers, and the series the step's counts.
 func checkHlog(t *testing.T, o Outcome) {
 	t.Helper()
 	reader := hdrhistogram.NewHistogramLogReader(bytes.NewReader(o.Hlog))
-	for _, tag := range []string{"response", "service"} {
+	got := map[string]uint64{}
+	for {
 		h, err := reader.NextIntervalHistogram()
-		if err != nil || h == nil {
-			t.Fatalf("histogram %s: %v", tag, err)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if h.Tag() != tag || uint64(h.TotalCount()) != o.Result.Delivered {
-			t.Errorf("histogram %q of %d values, want %q of %d", h.Tag(), h.TotalCount(), tag, o.Result.Delivered)
+		if h == nil {
+			break
+		}
+		got[h.Tag()] += uint64(h.TotalCount())
+	}
+	r := o.Result
+	if got["response"] != r.Delivered || got["service"] != r.Delivered || got["lateness"] != r.Sent+total(r.Deferred)+r.NotConnected || len(got) != 3 {
+		t.Errorf("values by tag: %v, want %d of response and of service, and a lateness of each send", got, r.Delivered)
+	}
+	var sum Point
+	end := 0.0
+	for _, p := range o.Points {
+		sum.Scheduled, sum.Started, sum.Delivered, sum.Overflow = sum.Scheduled+p.Scheduled, sum.Started+p.Started, sum.Delivered+p.Delivered, sum.Overflow+p.Overflow
+		if p.EndSeconds <= end {
+			t.Errorf("point at %v s follows one at %v s", p.EndSeconds, end)
+		}
+		end = p.EndSeconds
+	}
+	if sum.Scheduled != r.Scheduled || sum.Delivered != r.Delivered || sum.Overflow != r.Overflow || sum.Started != r.Sent+total(r.Deferred)+r.NotConnected {
+		t.Errorf("series: %+v, result: %+v", sum, r)
+	}
+	table, err := SeriesCSV(o.Points)
+	if err != nil || bytes.Count(table, []byte("\n")) != len(o.Points)+1 {
+		t.Errorf("series of %d points, %v:\n%s", len(o.Points), err, table)
+	}
+	for _, text := range [][]byte{o.ResponseHgrm, o.ServiceHgrm} {
+		if !bytes.Contains(text, []byte("#[Mean")) || !bytes.Contains(text, []byte("Total count")) {
+			t.Errorf("hgrm: %s", text)
+		}
+	}
+}
+
+// A step of some seconds has a point for each.
+func TestSeries(t *testing.T) {
+	t.Parallel()
+	s := startService(t, GRPCUnary, "127.0.0.1:0")
+	c := testConfig(s, Step{Index: 1, OfferedHz: 100, Duration: 2500 * time.Millisecond})
+	var told []Progress
+	o := runSteps(t, c, Hooks{Progress: func(p Progress) { told = append(told, p) }})[0]
+	checkHlog(t, o)
+	if len(o.Points) < 3 || len(o.Points) > 4 {
+		t.Fatalf("%d points", len(o.Points))
+	}
+	// The first two are whole seconds of a hundred sends, give or take what was late.
+	for _, p := range o.Points[:2] {
+		if p.Scheduled < 60 || p.Scheduled > 140 || p.Response == nil || p.Lateness == nil || p.Cores <= 0 {
+			t.Errorf("%+v", p)
+		}
+	}
+	if len(told) < 5 || told[len(told)-1].Last.Scheduled == 0 || told[len(told)-1].Delivered == 0 {
+		t.Errorf("progress: %d times, last %+v", len(told), told[len(told)-1])
+	}
+	for d, want := range map[time.Duration]time.Duration{time.Second: time.Second, time.Hour: time.Second, 2 * time.Hour: 2 * time.Second, 24 * time.Hour: 24 * time.Second} {
+		if got := pointLength(d); got != want {
+			t.Errorf("points of a step of %v are %v, want %v", d, got, want)
 		}
 	}
 }
@@ -214,7 +269,7 @@ func TestTimeouts(t *testing.T) {
 func TestErrorsAreNamed(t *testing.T) {
 	want := map[Protocol]string{
 		RestH1: "status_500", RestH2C: "status_500",
-		GRPCUnary: "grpc_RESOURCE_EXHAUSTED", GRPCStream: "grpc_RESOURCE_EXHAUSTED",
+		GRPCUnary: "grpc_RESOURCE_EXHAUSTED", GRPCServerStream: "grpc_RESOURCE_EXHAUSTED", GRPCStream: "grpc_RESOURCE_EXHAUSTED",
 	}
 	eachProtocol(t, func(t *testing.T, p Protocol) {
 		s := startService(t, p, "127.0.0.1:0")
@@ -242,12 +297,12 @@ func TestBadBody(t *testing.T) {
 }
 
 func TestMaxLatenessDrops(t *testing.T) {
-	t0 := newTally()
+	t0 := newTally(1, 1)
 	d := &driver{cfg: Config{MaxInFlight: 1, MaxLateness: time.Millisecond}}
-	s := &sender{d: d, t: t0}
+	s := &sender{d: d, t: t0, side: t0.sides[0]}
 	s.release(0, int64(time.Millisecond)+1)
-	if t0.lateDropped != 1 || t0.scheduled != 1 || t0.handed != 0 {
-		t.Errorf("%+v", t0)
+	if s.side.lateDropped != 1 || s.side.scheduled != 1 || s.side.handed != 0 {
+		t.Errorf("%+v", s.side)
 	}
 }
 
@@ -282,7 +337,7 @@ func TestOutcomeVoid(t *testing.T) {
 		"arm died":               {Result: StepResult{Void: "arm died"}, Agent: []AgentRecord{void}},
 	} {
 		var sum Summary
-		sum.add(o)
+		sum.Add(o)
 		if got := o.void(); got != want || (len(sum.Void) == 1) != (want != "") {
 			t.Errorf("%q, summary %v; want %q", got, sum.Void, want)
 		}

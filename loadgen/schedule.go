@@ -26,12 +26,26 @@ type Cursor struct {
 	s       Schedule
 	i       int
 	n       int
+	skip    int // requests passed over after each one given
 	rng     *rand.Rand
 	elapsed float64 // seconds, Poisson only
 }
 
 // Cursor starts a walk at the first request.
-func (s Schedule) Cursor() *Cursor {
+func (s Schedule) Cursor() *Cursor { return s.Part(0, 1) }
+
+// Part starts a walk of the requests k, k + of, k + 2·of, …: the parts of 0 to
+// of - 1 are disjoint and together the whole schedule.
+func (s Schedule) Part(k, of int) *Cursor {
+	c := s.whole()
+	for range k {
+		c.next()
+	}
+	c.skip = of - 1
+	return c
+}
+
+func (s Schedule) whole() *Cursor {
 	c := &Cursor{s: s}
 	if s.Poisson {
 		c.rng = rand.New(rand.NewPCG(s.Seed, 0))
@@ -44,6 +58,18 @@ func (s Schedule) Cursor() *Cursor {
 
 // Next gives the instant of the next request, and false after the last.
 func (c *Cursor) Next() (offset time.Duration, ok bool) {
+	offset, ok = c.next()
+	if c.rng == nil {
+		c.i += c.skip
+		return offset, ok
+	}
+	for i := 0; i < c.skip && ok; i++ {
+		c.elapsed += c.rng.ExpFloat64() / c.s.RateHz
+	}
+	return offset, ok
+}
+
+func (c *Cursor) next() (offset time.Duration, ok bool) {
 	if c.rng != nil {
 		c.elapsed += c.rng.ExpFloat64() / c.s.RateHz
 		offset = time.Duration(c.elapsed * 1e9)

@@ -2,11 +2,14 @@ package loadgen
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,7 +17,9 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 )
 
@@ -28,16 +33,27 @@ type service struct {
 	delay  atomic.Int64 // ns per request
 	after  atomic.Int64 // the request at whose arrival then is called
 	then   func()
+	keep   atomic.Bool  // the bodies
 	fail   atomic.Int64 // of each so many requests, one fails
 	frozen atomic.Pointer[chan struct{}]
 
 	http     *http.Server
 	grpc     *grpc.Server
 	mu       sync.Mutex
+	headers  map[string][]string
+	bodies   []string
 	accepted []net.Conn
 }
 
 func startService(t testing.TB, p Protocol, address string) *service {
+	t.Helper()
+	return startServiceTLS(t, p, address, nil)
+}
+
+// serviceStreams is how many streams the service takes at once on a connection.
+const serviceStreams = 20
+
+func startServiceTLS(t testing.TB, p Protocol, address string, secure *tls.Config) *service {
 	t.Helper()
 	ln, err := net.Listen("tcp", address)
 	if err != nil {
@@ -50,10 +66,20 @@ func startService(t testing.TB, p Protocol, address string) *service {
 		var protocols http.Protocols
 		protocols.SetHTTP1(p == RestH1)
 		protocols.SetUnencryptedHTTP2(p == RestH2C)
-		s.http = &http.Server{Handler: s, Protocols: &protocols, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 20}}
-		go func() { _ = s.http.Serve(ln) }()
+		s.http = &http.Server{Handler: s, Protocols: &protocols, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: serviceStreams}, TLSConfig: secure}
+		if secure == nil {
+			go func() { _ = s.http.Serve(ln) }()
+			break
+		}
+		s.http.ErrorLog = log.New(io.Discard, "", 0)
+		protocols.SetHTTP2(p == RestH2C)
+		go func() { _ = s.http.ServeTLS(ln, "", "") }()
 	default:
-		s.grpc = grpc.NewServer(grpc.ForceServerCodecV2(bytesCodec{}), grpc.UnknownServiceHandler(s.stream))
+		options := []grpc.ServerOption{grpc.ForceServerCodecV2(bytesCodec{}), grpc.UnknownServiceHandler(s.stream), grpc.MaxConcurrentStreams(serviceStreams)}
+		if secure != nil {
+			options = append(options, grpc.Creds(credentials.NewTLS(secure)))
+		}
+		s.grpc = grpc.NewServer(options...)
 		go func() { _ = s.grpc.Serve(ln) }()
 	}
 	t.Cleanup(s.kill)
@@ -133,8 +159,37 @@ func (s *service) turn() bool {
 	return f == 0 || n%f != 0
 }
 
+// header is what the last request carried under a name.
+func (s *service) header(name string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if v := s.headers[name]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+func (s *service) keepBody(b []byte) {
+	if s.keep.Load() {
+		s.mu.Lock()
+		s.bodies = append(s.bodies, string(b))
+		s.mu.Unlock()
+	}
+}
+
+func (s *service) note(h map[string][]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.headers = map[string][]string{}
+	for k, v := range h {
+		s.headers[strings.ToLower(k)] = v
+	}
+}
+
 func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.note(r.Header)
 	body, _ := io.ReadAll(r.Body)
+	s.keepBody(body)
 	if !s.turn() {
 		http.Error(w, "no", http.StatusInternalServerError)
 		return
@@ -145,6 +200,9 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // stream echoes messages; of a unary call it sees one.
 func (s *service) stream(_ any, ss grpc.ServerStream) error {
+	if md, ok := metadata.FromIncomingContext(ss.Context()); ok {
+		s.note(md)
+	}
 	for {
 		var m []byte
 		if err := ss.RecvMsg(&m); errors.Is(err, io.EOF) {
@@ -152,13 +210,23 @@ func (s *service) stream(_ any, ss grpc.ServerStream) error {
 		} else if err != nil {
 			return err
 		}
+		s.keepBody(m)
 		if !s.turn() {
 			return status.Error(codes.ResourceExhausted, "no")
 		}
 		if err := ss.SendMsg(m); err != nil {
 			return err
 		}
-		if s.protocol == GRPCUnary {
+		switch s.protocol {
+		case GRPCUnary:
+			return nil
+		case GRPCServerStream:
+			// Two more, the last of which ends the answer.
+			for range 2 {
+				if err := ss.SendMsg(m); err != nil {
+					return err
+				}
+			}
 			return nil
 		}
 	}

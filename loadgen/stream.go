@@ -20,7 +20,7 @@ type stream struct {
 
 	// A probe is a message outside the ring, sent while it is empty.
 	probing atomic.Bool
-	probe   chan int
+	probe   chan outcome
 	done    chan struct{} // closed when the stream has broken
 	err     error         // why; read after done
 }
@@ -31,7 +31,7 @@ type message struct {
 }
 
 func newStream(cs grpc.ClientStream, cancel func(), share int) *stream {
-	return &stream{ClientStream: cs, cancel: cancel, ring: make([]message, share), probe: make(chan int, 1), done: make(chan struct{})}
+	return &stream{ClientStream: cs, cancel: cancel, ring: make([]message, share), probe: make(chan outcome, 1), done: make(chan struct{})}
 }
 
 // push notes a message that is about to be sent; false if the stream has broken.

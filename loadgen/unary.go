@@ -22,6 +22,7 @@ type exchanger interface {
 // unary carries requests over an exchanger with one fixed worker per slot.
 type unary struct {
 	x       exchanger
+	body    *requestBody
 	sink    sink
 	timeout time.Duration
 	slots   []*slot
@@ -35,9 +36,10 @@ type unary struct {
 }
 
 func newUnary(c Config, x exchanger) *unary {
-	u := &unary{x: x, timeout: c.Timeout, work: make(chan request, 2*c.MaxInFlight), wanted: c.Connections}
+	body := newRequestBody(c.Body, c.IDs)
+	u := &unary{x: x, body: body, timeout: c.Timeout, work: make(chan request, 2*c.MaxInFlight), wanted: c.Connections}
 	for i := range c.MaxInFlight {
-		u.slots = append(u.slots, newSlot(i))
+		u.slots = append(u.slots, newSlot(i, body.slotRange(i)))
 	}
 	return u
 }
@@ -61,11 +63,14 @@ func (u *unary) carry(s *slot) {
 		if r.tally == nil {
 			return
 		}
+		s.ids = or(r.ids, &s.own)
 		o := u.x.exchange(s, r.started+int64(u.timeout))
 		u.sink.record(r, s.index, o, monoNow())
-		u.sink.release(r)
+		u.sink.release(r, o)
 	}
 }
+
+func (u *unary) ended() map[string]uint64 { return nil }
 
 func (u *unary) submit(r request) { u.work <- r }
 
@@ -80,7 +85,7 @@ func (u *unary) expire(now int64) {
 func (u *unary) preflight(ctx context.Context) error {
 	slots := make([]*slot, u.wanted)
 	for i := range slots {
-		slots[i] = newSlot(i)
+		slots[i] = newSlot(i, u.body.slotRange(len(u.slots)+i))
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -121,11 +126,20 @@ type slot struct {
 	// Of protocols that give up by context; the slot's goroutine only.
 	ctx    context.Context
 	cancel *func()
+
+	own     idRange
+	ids     *idRange // own, or those of a closed loop's slot
+	reply   reply
+	scratch []byte
 }
 
 const slotFired = -1
 
-func newSlot(index int) *slot { return &slot{index: index} }
+func newSlot(index int, ids idRange) *slot {
+	s := &slot{index: index, own: ids}
+	s.ids = &s.own
+	return s
+}
 
 // arm lets the sweep call giveUp after the deadline, once, until disarm.
 func (s *slot) arm(giveUp *func(), deadline int64) {
@@ -151,9 +165,9 @@ func (s *slot) expire(now int64) {
 
 // armContext arms the slot with a context that is cancelled when the request is
 // given up. The context is kept from request to request until that happens.
-func (s *slot) armContext(deadline int64) context.Context {
+func (s *slot) armContext(base context.Context, deadline int64) context.Context {
 	if s.ctx == nil {
-		ctx, cancel := context.WithCancel(context.Background())
+		ctx, cancel := context.WithCancel(base)
 		stop := func() { cancel() }
 		s.ctx, s.cancel = ctx, &stop
 	}

@@ -40,6 +40,7 @@ type ClientStep struct {
 	ConnectionsWanted int `json:"connectionsWanted"`
 	// ConnectionsOpen is the least number seen open during the step.
 	ConnectionsOpen int `json:"connectionsOpen"`
+	ClientFrames
 
 	// The window: first send + settle to last send.
 	WindowStartMonoNs uint64 `json:"windowStartMonoNs"`
@@ -61,6 +62,7 @@ type ClientStep struct {
 
 	// ClientCPUNs is the CPU time of the load generator over the step.
 	ClientCPUNs uint64 `json:"clientCpuNs"`
+	ClientMore
 	// CapLimited: overflow exceeds 1 % of scheduled, so p50 and p99 are bounded
 	// by the client's cap.
 	CapLimited bool `json:"capLimited"`

@@ -3,9 +3,10 @@
 //	DIR/run.json                      Run: plan, provenance, effective config
 //	DIR/steps/NN-OFFERED/record.json  what the agent measured (rungv1.StepRecord)
 //	DIR/steps/NN-OFFERED/profile.pb.gz
-//	DIR/steps/NN-OFFERED/others/NAME  record.json and profile.pb.gz of a further target
 //	DIR/steps/NN-OFFERED/client.json  ClientStep: what the client offered and got
-//	DIR/steps/NN-OFFERED/client.hlog  HDR log of response and service time
+//	DIR/steps/NN-OFFERED/client.hlog  HDR log of response and service time, per second
+//	DIR/steps/NN-OFFERED/*.hgrm, *.csv  percentile distributions and the series, to be read by other tools
+//	DIR/steps/NN-OFFERED/others/NAME  record.json and profile.pb.gz of a further target
 //
 // A run directory is written once: nothing in it is ever replaced. A step
 // appears whole or not at all, because it is built under a temporary name and

@@ -39,6 +39,9 @@ type Step struct {
 	Others []Other
 	// Hlog is the HDR log of response and service time, absent where not kept.
 	Hlog []byte
+	// Beside are files by name that are written and not read again, as for other
+	// tools: .hgrm or .csv.
+	Beside map[string][]byte
 }
 
 // StepName is the directory of a step: NN-OFFERED, as in 01-1200 or 02-12.5.
@@ -130,15 +133,17 @@ func stepFiles(s Step) ([]namedBytes, error) {
 	if len(s.ProfileGz) > 0 {
 		files = append(files, namedBytes{ProfileFile, s.ProfileGz})
 	}
-	others, err := otherFiles(s.Others)
-	if err != nil {
-		return nil, err
-	}
-	files = append(files, others...)
 	if len(s.Hlog) > 0 {
 		files = append(files, namedBytes{HlogFile, s.Hlog})
 	}
-	return files, nil
+	for name, data := range s.Beside {
+		if ext := filepath.Ext(name); filepath.Base(name) != name || ext != ".hgrm" && ext != ".csv" {
+			return nil, fmt.Errorf("file %q beside the step's: want a plain name ending in .hgrm or .csv", name)
+		}
+		files = append(files, namedBytes{name, data})
+	}
+	others, err := otherFiles(s.Others)
+	return append(files, others...), err
 }
 
 // encodeRecord writes a record the same way each time: protojson varies its

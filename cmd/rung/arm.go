@@ -45,7 +45,7 @@ SIGINT. When it serves, it prints one line on stdout:
   RUNG-ARM ready HOST:PORT
 
 The rest-* modes, loop and null-h* answer POST /echo and GET /healthz; the
-grpc-* modes and null-grpc answer rung.arms.echo.v1.Echo, SayHello and Chat.
+grpc-* modes and null-grpc answer rung.arms.echo.v1.Echo: SayHello, Chat and Repeat.
 The null modes answer a request's own bytes without decoding them.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

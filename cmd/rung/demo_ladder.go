@@ -88,7 +88,7 @@ func (d *demo) loadArgs(a *runningArm) []string {
 	o := d.options
 	connections, inFlight := clientShape(a.protocol, o.Connections, o.MaxInFlight)
 	return []string{"load", "--protocol", a.protocol, "--address", a.address, "--body", o.Body, "--arm", a.name,
-		"--connections", strconv.Itoa(connections), "--max-in-flight", strconv.Itoa(inFlight)}
+		"--connections", strconv.Itoa(connections), "--max-in-flight", strconv.Itoa(inFlight), "--client-limited", limitedWarn}
 }
 
 // ladder drives one arm up its steps and says whether all are sound.

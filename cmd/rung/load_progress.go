@@ -48,9 +48,32 @@ func (p *loadProgress) live() bool { return p.bars != nil }
 
 // show moves the bar. Called by one goroutine at a time, and never with done.
 func (p *loadProgress) show(s loadgen.Progress) {
-	text := fmt.Sprintf("%s at %.6g/s, %d delivered ", s.Step.Name(), s.Step.OfferedHz, s.Delivered)
+	text := liveText(s)
 	p.text.Store(&text)
 	p.bar.SetCurrent((p.past + min(s.Elapsed, s.Duration)).Milliseconds())
+}
+
+// liveText is the present state of a step: what its last whole second came to.
+func liveText(s loadgen.Progress) string {
+	text := fmt.Sprintf("%s: offered %.6g/s", s.Step.Name(), s.Step.OfferedHz)
+	l := s.Last
+	if l.Seconds == 0 {
+		return text + fmt.Sprintf(", %d delivered, in flight %d ", s.Delivered, s.InFlight)
+	}
+	text += fmt.Sprintf(", %.0f/s, in flight %d", float64(l.Delivered)/l.Seconds, s.InFlight)
+	if q := l.Response; q != nil {
+		text += fmt.Sprintf(", p50 %.3g p99 %.3g ms", q.P50, q.P99)
+	}
+	if q := l.Lateness; q != nil {
+		text += fmt.Sprintf(", late %.2g ms", q.P99)
+	}
+	if l.Errors > 0 {
+		text += fmt.Sprintf(", errors %d", l.Errors)
+	}
+	if l.Overflow > 0 {
+		text += fmt.Sprintf(", overflow %d", l.Overflow)
+	}
+	return text + " "
 }
 
 // done prints a finished step and its warnings.

@@ -58,12 +58,16 @@ func driveLoad(ctx context.Context, o loadOptions, c loadgen.Config, stdout, std
 	}
 	result := loadResult{Run: c.Run, Arm: c.Arm, Out: o.out}
 	progress := newLoadProgress(stderr, c)
+	table, err := newStepTable(o.csv)
+	if err != nil {
+		return exitError{exitUsage, err}
+	}
 	hooks := loadgen.Hooks{
 		Markers: stdout,
 		StepDone: func(s loadgen.Outcome) error {
 			result.Steps = append(result.Steps, s.Result)
 			progress.done(s.Result)
-			return w.write(s)
+			return errors.Join(w.write(s), table.write(s.Result))
 		},
 	}
 	if o.extend > 0 {
@@ -74,10 +78,17 @@ func driveLoad(ctx context.Context, o loadOptions, c loadgen.Config, stdout, std
 	}
 	sum, err := loadgen.Run(ctx, c, hooks)
 	progress.finish()
-	result.Void, result.Missing = sum.Void, sum.Missing
+	err = errors.Join(err, table.close())
 	for _, m := range sum.Missing {
 		fmt.Fprintf(stderr, "rung load: step %s\n", m)
 	}
+	return o.conclude(result, sum, len(c.Steps), err, stdout)
+}
+
+// conclude prints the results where that is asked for, and gives the error that
+// the run as a whole ends with.
+func (o *loadOptions) conclude(result loadResult, sum loadgen.Summary, planned int, err error, stdout io.Writer) error {
+	result.Void, result.Missing = sum.Void, sum.Missing
 	if o.json {
 		if err != nil {
 			result.Error = err.Error()
@@ -88,7 +99,25 @@ func driveLoad(ctx context.Context, o loadOptions, c loadgen.Config, stdout, std
 		}
 		err = errors.Join(err, jsonErr)
 	}
-	return loadVerdict(sum, len(c.Steps), err)
+	if err = loadVerdict(sum, planned, err); err == nil && o.limited == limitedFail {
+		err = limitedVerdict(result.Steps)
+	}
+	return err
+}
+
+// limitedVerdict is the error of a run whose steps are sound but measured, in one
+// or more, the driver. A warm-up step decides nothing.
+func limitedVerdict(steps []loadgen.StepResult) error {
+	var lines []string
+	for _, s := range steps {
+		if len(s.ClientLimited) > 0 && !s.Warmup {
+			lines = append(lines, fmt.Sprintf("client-limited step %s: %s", s.Name, s.ClientLimited[0].Why))
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	return exitError{exitLimited, errors.New(strings.Join(lines, "\n  "))}
 }
 
 // higherStep asks once for a step at a multiple of the last one's rate, if that
@@ -97,7 +126,7 @@ func higherStep(factor float64) func(loadgen.Outcome) float64 {
 	asked := false
 	return func(last loadgen.Outcome) float64 {
 		step, err := runStep(last)
-		if asked || err != nil { // an error has ended the run when the step was written
+		if asked || err != nil { // an error ends the run when the step is written
 			return 0
 		}
 		asked = true
@@ -187,11 +216,33 @@ func runStep(o loadgen.Outcome) (rundir.Step, error) {
 		Index: o.Step.Index, Name: o.Result.Name, OfferedHz: o.Step.OfferedHz, Warmup: o.Step.Warmup,
 		Client: client, Hlog: o.Hlog,
 	}
+	if s.Beside, err = besideStep(o); err != nil {
+		return rundir.Step{}, err
+	}
 	if len(o.Agent) > 0 {
 		s.Record, s.ProfileGz = o.Agent[0].Record, o.Agent[0].ProfileGz
 	}
 	s.Others = otherTargets(o)
 	return s, nil
+}
+
+// besideStep are the files of a step for other tools: percentile distributions
+// and the series.
+func besideStep(o loadgen.Outcome) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	if len(o.Points) > 0 {
+		series, err := loadgen.SeriesCSV(o.Points)
+		if err != nil {
+			return nil, fmt.Errorf("series of step %s: %w", o.Result.Name, err)
+		}
+		files["series.csv"] = series
+	}
+	for name, data := range map[string][]byte{"response.hgrm": o.ResponseHgrm, "service.hgrm": o.ServiceHgrm} {
+		if len(data) > 0 {
+			files[name] = data
+		}
+	}
+	return files, nil
 }
 
 // clientStep converts by way of JSON, the shape that both types promise.

@@ -24,7 +24,9 @@ import (
 func runLoadCommand(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code = execute(t.Context(), newRootCommand(), append([]string{"load"}, args...), &out, &errs)
+	// A loaded machine may well be the limit of a short step; the tests of that say so.
+	args = append([]string{"load", "--client-limited", "warn"}, args...)
+	code = execute(t.Context(), newRootCommand(), args, &out, &errs)
 	return out.String(), errs.String(), code
 }
 
@@ -89,9 +91,9 @@ func TestLoadCountBounded(t *testing.T) {
 func TestLoadWritesARun(t *testing.T) {
 	for _, protocol := range loadgen.Protocols() {
 		t.Run(string(protocol), func(t *testing.T) {
-			mode, err := arms.ParseMode(string(protocol))
-			if err != nil {
-				t.Fatal(err)
+			mode := arms.Mode(protocol)
+			if protocol == loadgen.GRPCServerStream {
+				mode = arms.GRPCUnary // the service has all its methods
 			}
 			address, _ := startTestArm(t, mode)
 			dir := filepath.Join(t.TempDir(), "run")
@@ -177,6 +179,8 @@ func TestLoadBadFlags(t *testing.T) {
 		{[]string{"--connections", "-3"}, `--connections -3: want 1 to 10000`},
 		{[]string{"--max-in-flight", "9"}, `--max-in-flight 9: want 1 to 1 with --protocol rest-h1`},
 		{[]string{"--on-void", "retry"}, `--on-void "retry": want continue or stop`},
+		{[]string{"--workers", "65"}, `--workers 65: want 1 to 64`},
+		{[]string{"--client-limited", "maybe"}, `--client-limited "maybe": want fail or warn`},
 		{[]string{"--calibrate", "1ms"}, `--calibrate 1ms: want 100ms to 1h`},
 		{[]string{"--out", used}, "it exists and is not empty"},
 		{[]string{"--arm", "a/b", "--out", filepath.Join(used, "new")}, `arm "a/b"`},
@@ -188,7 +192,7 @@ func TestLoadBadFlags(t *testing.T) {
 			t.Errorf("%q: exit %d, %q; want 2 and %q", tc.args, code, stderr, tc.want)
 		}
 	}
-	if _, stderr, code := runLoadCommand(t, good[:4]...); code != exitUsage || !strings.Contains(stderr, "neither --rates nor --calibrate") {
+	if _, stderr, code := runLoadCommand(t, good[:4]...); code != exitUsage || !strings.Contains(stderr, "neither --rates nor --calibrate nor --closed") {
 		t.Errorf("no rates: exit %d, %s", code, stderr)
 	}
 }
@@ -244,6 +248,41 @@ func TestClientStepShape(t *testing.T) {
 	}
 }
 
+// A driver that cannot keep its schedule ends with an exit code of its own, says
+// why in the result, and is taken at its word by a campaign.
+func TestLoadClientLimited(t *testing.T) {
+	address, _ := startTestArm(t, "null-grpc")
+	dir := filepath.Join(t.TempDir(), "run")
+	// No driver decides about ten million requests per second.
+	args := []string{"--protocol", "grpc-unary", "--address", address, "--body", "tiny", "--max-in-flight", "4", "--rates", "1e7", "--duration", "600ms",
+		"--settle", "100ms", "--drain", "500ms", "--client-limited", "fail"}
+	_, stderr, code := runLoadCommand(t, append(args, "--out", dir)...)
+	if code != exitLimited || !strings.Contains(stderr, "client-limited step 01-10000000: ") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	d, err := rundir.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, err := d.Steps()
+	if err != nil || len(steps) != 1 {
+		t.Fatalf("%d steps, %v", len(steps), err)
+	}
+	c := steps[0].Client
+	if len(c.ClientLimited) == 0 || clientLimited(c) == "" || c.Driver.Cores == 0 || c.Driver.AllowanceCPUs == 0 {
+		t.Errorf("limits %v, driver %+v", c.ClientLimited, c.Driver)
+	}
+	if h := c.Driver.Host; h.Samples == 0 || h.MeanShare == nil || *h.MeanShare <= 0 || *h.PeakShare < *h.MeanShare {
+		t.Errorf("host CPU: %+v", h)
+	}
+	if _, stderr, code := runLoadCommand(t, append(args, "--client-limited", "warn")...); code != exitOK {
+		t.Errorf("--client-limited warn: exit %d: %s", code, stderr)
+	}
+	if _, stderr, code := runLoadCommand(t, append(args[:len(args)-2], "--first-index", "3")...); code != exitOK {
+		t.Errorf("as a campaign drives it: exit %d: %s", code, stderr)
+	}
+}
+
 // fill gives every field a value of its own.
 func fill(v reflect.Value, n *int) {
 	*n++
@@ -256,16 +295,21 @@ func fill(v reflect.Value, n *int) {
 		v.Set(reflect.New(v.Type().Elem()))
 		fill(v.Elem(), n)
 	case reflect.Map:
-		v.Set(reflect.ValueOf(map[string]uint64{"kind": uint64(*n)}))
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		fill(key, n)
+		fill(value, n)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(key, value)
 	case reflect.Slice:
-		v.Set(reflect.ValueOf([]string{"text"}))
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0), n)
 	case reflect.String:
 		v.SetString("text")
 	case reflect.Bool:
 		v.SetBool(true)
-	case reflect.Int:
+	case reflect.Int, reflect.Int64:
 		v.SetInt(int64(*n))
-	case reflect.Uint64:
+	case reflect.Uint32, reflect.Uint64:
 		v.SetUint(uint64(*n))
 	case reflect.Float64:
 		v.SetFloat(float64(*n))

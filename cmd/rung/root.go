@@ -16,6 +16,7 @@ import (
 const (
 	exitOK      = 0
 	exitFailure = 1 // the work failed, or a step of it is void
+	exitLimited = 3 // all steps are sound, but the driver was the limit of one
 	exitUsage   = 2 // wrong command line, or a requirement of the host is missing
 )
 

@@ -216,12 +216,11 @@ func doneOf(s rundir.Step, state campaign.StepState) campaign.Done {
 
 // clientLimited is why the driver was a step's limit, "" where it was not.
 func clientLimited(client *rundir.ClientStep) string {
-	for _, w := range client.Warnings {
-		if rest, ok := strings.CutPrefix(w, "client-limited: "); ok {
-			return rest
-		}
+	var why []string
+	for _, l := range client.ClientLimited {
+		why = append(why, l.Why)
 	}
-	return ""
+	return strings.Join(why, "; ")
 }
 
 // attempts lists a ladder's attempts at a step, or at all with "".

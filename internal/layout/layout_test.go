@@ -48,6 +48,7 @@ var rules = map[string]rule{
 	"internal/democheck": {imports: []string{"report", "attribution", "ladder"}},
 	"internal/vmtest":    {},
 	"internal/bench":     {imports: []string{anything}},
+	"internal/benchload": {imports: []string{"loadgen"}},
 	"internal/truth":     {imports: []string{"bpf"}},
 }
 
@@ -55,7 +56,7 @@ var rules = map[string]rule{
 var onlyFor = map[string][]string{
 	"arms":    {"cmd/rung"},
 	"agent":   {"cmd/rung", "internal/bench"},
-	"loadgen": {"cmd/rung"},
+	"loadgen": {"cmd/rung", "internal/benchload"},
 }
 
 // impure are the standard library's ways to the outside.

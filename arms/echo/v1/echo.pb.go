@@ -399,10 +399,11 @@ const file_arms_echo_v1_echo_proto_rawDesc = "" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12\x1a\n" +
 	"\bquantity\x18\x03 \x01(\x05R\bquantity\x12\x14\n" +
 	"\x05price\x18\x04 \x01(\x01R\x05price\x12\x12\n" +
-	"\x04tags\x18\x05 \x03(\tR\x04tags2\x86\x01\n" +
+	"\x04tags\x18\x05 \x03(\tR\x04tags2\xc6\x01\n" +
 	"\x04Echo\x12>\n" +
 	"\bSayHello\x12\x18.rung.arms.echo.v1.Hello\x1a\x18.rung.arms.echo.v1.Hello\x12>\n" +
-	"\x04Chat\x12\x18.rung.arms.echo.v1.Hello\x1a\x18.rung.arms.echo.v1.Hello(\x010\x01B.Z,github.com/rungprof/rung/arms/echo/v1;echov1b\x06proto3"
+	"\x04Chat\x12\x18.rung.arms.echo.v1.Hello\x1a\x18.rung.arms.echo.v1.Hello(\x010\x01\x12>\n" +
+	"\x06Repeat\x12\x18.rung.arms.echo.v1.Hello\x1a\x18.rung.arms.echo.v1.Hello0\x01B.Z,github.com/rungprof/rung/arms/echo/v1;echov1b\x06proto3"
 
 var (
 	file_arms_echo_v1_echo_proto_rawDescOnce sync.Once
@@ -433,10 +434,12 @@ var file_arms_echo_v1_echo_proto_depIdxs = []int32{
 	3, // 4: rung.arms.echo.v1.Customer.address:type_name -> rung.arms.echo.v1.Address
 	0, // 5: rung.arms.echo.v1.Echo.SayHello:input_type -> rung.arms.echo.v1.Hello
 	0, // 6: rung.arms.echo.v1.Echo.Chat:input_type -> rung.arms.echo.v1.Hello
-	0, // 7: rung.arms.echo.v1.Echo.SayHello:output_type -> rung.arms.echo.v1.Hello
-	0, // 8: rung.arms.echo.v1.Echo.Chat:output_type -> rung.arms.echo.v1.Hello
-	7, // [7:9] is the sub-list for method output_type
-	5, // [5:7] is the sub-list for method input_type
+	0, // 7: rung.arms.echo.v1.Echo.Repeat:input_type -> rung.arms.echo.v1.Hello
+	0, // 8: rung.arms.echo.v1.Echo.SayHello:output_type -> rung.arms.echo.v1.Hello
+	0, // 9: rung.arms.echo.v1.Echo.Chat:output_type -> rung.arms.echo.v1.Hello
+	0, // 10: rung.arms.echo.v1.Echo.Repeat:output_type -> rung.arms.echo.v1.Hello
+	8, // [8:11] is the sub-list for method output_type
+	5, // [5:8] is the sub-list for method input_type
 	5, // [5:5] is the sub-list for extension type_name
 	5, // [5:5] is the sub-list for extension extendee
 	0, // [0:5] is the sub-list for field type_name

@@ -25,6 +25,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	Echo_SayHello_FullMethodName = "/rung.arms.echo.v1.Echo/SayHello"
 	Echo_Chat_FullMethodName     = "/rung.arms.echo.v1.Echo/Chat"
+	Echo_Repeat_FullMethodName   = "/rung.arms.echo.v1.Echo/Repeat"
 )
 
 // EchoClient is the client API for Echo service.
@@ -38,6 +39,8 @@ type EchoClient interface {
 	// Chat answers each message of the stream, in order, until the client
 	// closes its side.
 	Chat(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[Hello, Hello], error)
+	// Repeat answers one message with a stream of three, each encoded anew.
+	Repeat(ctx context.Context, in *Hello, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Hello], error)
 }
 
 type echoClient struct {
@@ -71,6 +74,25 @@ func (c *echoClient) Chat(ctx context.Context, opts ...grpc.CallOption) (grpc.Bi
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Echo_ChatClient = grpc.BidiStreamingClient[Hello, Hello]
 
+func (c *echoClient) Repeat(ctx context.Context, in *Hello, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Hello], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Echo_ServiceDesc.Streams[1], Echo_Repeat_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[Hello, Hello]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Echo_RepeatClient = grpc.ServerStreamingClient[Hello]
+
 // EchoServer is the server API for Echo service.
 // All implementations must embed UnimplementedEchoServer
 // for forward compatibility.
@@ -82,6 +104,8 @@ type EchoServer interface {
 	// Chat answers each message of the stream, in order, until the client
 	// closes its side.
 	Chat(grpc.BidiStreamingServer[Hello, Hello]) error
+	// Repeat answers one message with a stream of three, each encoded anew.
+	Repeat(*Hello, grpc.ServerStreamingServer[Hello]) error
 	mustEmbedUnimplementedEchoServer()
 }
 
@@ -97,6 +121,9 @@ func (UnimplementedEchoServer) SayHello(context.Context, *Hello) (*Hello, error)
 }
 func (UnimplementedEchoServer) Chat(grpc.BidiStreamingServer[Hello, Hello]) error {
 	return status.Error(codes.Unimplemented, "method Chat not implemented")
+}
+func (UnimplementedEchoServer) Repeat(*Hello, grpc.ServerStreamingServer[Hello]) error {
+	return status.Error(codes.Unimplemented, "method Repeat not implemented")
 }
 func (UnimplementedEchoServer) mustEmbedUnimplementedEchoServer() {}
 func (UnimplementedEchoServer) testEmbeddedByValue()              {}
@@ -144,6 +171,17 @@ func _Echo_Chat_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Echo_ChatServer = grpc.BidiStreamingServer[Hello, Hello]
 
+func _Echo_Repeat_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(Hello)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(EchoServer).Repeat(m, &grpc.GenericServerStream[Hello, Hello]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Echo_RepeatServer = grpc.ServerStreamingServer[Hello]
+
 // Echo_ServiceDesc is the grpc.ServiceDesc for Echo service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -162,6 +200,11 @@ var Echo_ServiceDesc = grpc.ServiceDesc{
 			Handler:       _Echo_Chat_Handler,
 			ServerStreams: true,
 			ClientStreams: true,
+		},
+		{
+			StreamName:    "Repeat",
+			Handler:       _Echo_Repeat_Handler,
+			ServerStreams: true,
 		},
 	},
 	Metadata: "arms/echo/v1/echo.proto",
