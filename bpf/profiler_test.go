@@ -183,6 +183,7 @@ func TestWaitsAgainstOwnClock(t *testing.T) {
 			if blocked.Intervals < uint64(want.Waits)*95/100 || blocked.Intervals > uint64(want.Waits)*105/100 {
 				t.Errorf("%d intervals in %s, workload made %d", blocked.Intervals, name, want.Waits)
 			}
+			tellTruth(t, "waits", outside(float64(got), float64(want.WallNs-want.CPUNs), float64(want.WallNs+uint64(want.Began-c.told)), float64(want.WallNs)))
 			perWait := func(ns uint64) float64 { return (float64(got) - float64(ns)) / 1e3 / float64(want.Waits) }
 			t.Logf("%s: account %+.2f µs per interval beside wall - CPU clock, %+.2f beside wall; interval %.2f ms", name,
 				perWait(want.WallNs-want.CPUNs), perWait(want.WallNs), float64(want.WallNs)/1e6/float64(want.Waits))
@@ -341,6 +342,7 @@ func splitOnce(t *testing.T, p *Profiler) float64 {
 	q := float64(want.FirstNs) / float64(want.FirstNs+want.SecondNs)
 	got := float64(first) / n
 	checkCount(t, total, th)
+	tellTruth(t, "on-CPU shares", 100*math.Abs(got-q))
 	t.Logf("burnFirst %.2f %% of %0.f samples, %.2f %% of its CPU clock", 100*got, n, 100*q)
 	if again, err := p.Samples(s, 1); err != nil || len(again) != 0 {
 		t.Errorf("drained samples are still there: %d, %v", len(again), err)
