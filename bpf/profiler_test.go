@@ -56,14 +56,19 @@ func arm(t *testing.T, p *Profiler, s Slot, id uint32) Window {
 	return w
 }
 
+// ahead is how far in the future an edge is set: one that is set too late loses
+// its meaning.
+func ahead() MonoNs {
+	if emulated() {
+		return 100e6
+	}
+	return 5e6
+}
+
 // finish closes the window at once and reads its threads.
 func finish(t *testing.T, p *Profiler, s Slot, w *Window) map[uint32]Thread {
 	t.Helper()
-	ahead := 5 * time.Millisecond
-	if emulated() {
-		ahead = 100 * time.Millisecond // an edge that is set too late loses its meaning
-	}
-	w.End = Now() + MonoNs(ahead)
+	w.End = Now() + ahead()
 	if err := p.SetEnd(s, w.ID, w.End); err != nil {
 		t.Fatal(err)
 	}

@@ -230,7 +230,7 @@ func throttledAcrossEdges(t *testing.T, p *Profiler) bool {
 	c.start()
 	_, stat0 := q.stat(t)
 	var throttled, gaps uint64
-	start := Now() + 20e6
+	start := Now() + 100e6
 	before := Now()
 	for id := uint32(1); id <= 20; id++ {
 		w := Window{ID: id, Start: start, End: start + 50e6, BlockNs: 10e6}
@@ -270,7 +270,7 @@ func throttledAcrossEdges(t *testing.T, p *Profiler) bool {
 		if err := p.Release(s, id); err != nil {
 			t.Fatal(err)
 		}
-		start = max(w.End, Now()+2e6)
+		start = max(w.End, Now()+ahead())
 	}
 	_, stat := q.stat(t)
 	gaps += uint64(Now() - before)
