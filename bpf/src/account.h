@@ -600,8 +600,8 @@ static __always_inline void report_thread(struct seq_file *out, struct task_stru
 	if (!th && thread_count >= max_threads)
 		head.state = STATE_UNKNOWN; /* events may have gone by uncounted */
 	head.reason = block_reason(p, state);
-	read_throttle(p, &head.throttle);
 	head.now = bpf_ktime_get_ns();
+	read_throttle_at(p, &head.throttle, th && th->skew ? head.now - th->skew : 0);
 	bpf_seq_write(out, &head, sizeof(head));
 	if (!th)
 		return;
