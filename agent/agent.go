@@ -101,6 +101,7 @@ type Kernel interface {
 	OffCPU(slot bpf.Slot, id uint32) ([]bpf.OffCPU, error)
 	Stack(hash uint64) (bpf.Stack, bool)
 	Release(slot bpf.Slot, id uint32) error
+	WatchProcesses(ctx context.Context, told func(s bpf.Slot, tgid uint32)) error
 	Counters() (bpf.Counters, error)
 	Costs() ([]bpf.ProgramCost, error)
 	MapBytes() uint64
@@ -125,7 +126,8 @@ type Agent struct {
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
-	follow sync.WaitGroup // one goroutine per window
+	follow sync.WaitGroup // the goroutines: one for born, and those of each window
+	born   born
 
 	mu       sync.Mutex // guards all below, and what hangs on it
 	targets  []*target
@@ -169,6 +171,11 @@ func New(config Config, kernel Kernel) (*Agent, error) {
 		wallAheadNs: wallAheadNs,
 	}
 	a.ctx, a.cancel = context.WithCancel(context.Background())
+	a.follow.Go(func() {
+		if err := kernel.WatchProcesses(a.ctx, a.born.tell); err != nil {
+			a.log.Warn("processes that begin and end within a second may stay without names", "error", err)
+		}
+	})
 	for _, spec := range config.Targets {
 		a.targets = append(a.targets, &target{Target: spec})
 	}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -35,12 +36,19 @@ type fakeKernel struct {
 	armErr   error
 	edges    int           // read so far
 	hold     chan struct{} // Samples waits for it, if set
+	begun    chan fakeProcess
+}
+
+// fakeProcess is one that began.
+type fakeProcess struct {
+	slot bpf.Slot
+	tgid uint32
 }
 
 func newFakeKernel() *fakeKernel {
 	return &fakeKernel{
 		slots: map[bpf.Slot]string{}, windows: map[bpf.Slot]map[uint32]bpf.Window{}, last: map[bpf.Slot]uint32{},
-		counters: bpf.Counters{}, stacks: map[uint64]bpf.Stack{},
+		counters: bpf.Counters{}, stacks: map[uint64]bpf.Stack{}, begun: make(chan fakeProcess),
 	}
 }
 
@@ -99,6 +107,17 @@ func (k *fakeKernel) SetEnd(s bpf.Slot, id uint32, end bpf.MonoNs) error {
 	w.End = end
 	k.windows[s][id] = w
 	return nil
+}
+
+func (k *fakeKernel) WatchProcesses(ctx context.Context, told func(bpf.Slot, uint32)) error {
+	for {
+		select {
+		case is := <-k.begun:
+			told(is.slot, is.tgid)
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }
 
 func (k *fakeKernel) Threads(s bpf.Slot, id uint32) ([]bpf.Thread, error) {

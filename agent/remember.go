@@ -1,59 +1,59 @@
 package agent
 
 import (
-	"errors"
 	"maps"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
 	"time"
 
-	"github.com/rungprof/rung/agent/symbol"
+	"golang.org/x/sys/unix"
+
 	"github.com/rungprof/rung/bpf"
 )
 
 // Addresses are named when a window is drained. By then a process of it may have
 // ended, with its mappings and the way to its files: so both are read while it
-// runs. What lives for less than the time between two looks is lost.
-
-const (
-	// A look at the processes takes at most one part in lookShare of the time, and
-	// comes this often.
-	lookShare              = 100
-	shortestLook, longLook = 20 * time.Millisecond, time.Second
-	// A process's mappings are read again after this, and then twice that, and so
-	// on: programs are executed and libraries loaded early in its life.
-	shortestRead, longestRead = 20 * time.Millisecond, 10 * time.Second
-	// mostRemembered bounds the processes that are looked after in a window.
-	mostRemembered = 1024
-)
+// runs. The kernel side tells of each that begins; what it does not tell of is
+// found by listing the target's processes from time to time.
 
 // remember keeps what names the addresses of the target's processes, from shortly
 // before the opening edge until the function it answers is called, which waits.
 func (a *Agent) remember(w *window) (done func()) {
 	stop, stopped := make(chan struct{}), make(chan struct{})
+	told, deaf := a.born.listen(w.slot)
 	a.follow.Go(func() {
 		defer close(stopped)
+		defer deaf()
 		if sleepRoughly(a.ctx, w.step.at-min(w.step.at, bpf.MonoNs(preparation))) != nil {
 			return
 		}
-		m := memory{agent: a, target: w.target.Target, known: map[int]*remembered{}, others: map[int]bool{}}
+		runtime.LockOSThread() // for its CPU time
+		defer runtime.UnlockOSThread()
+		m := memory{
+			list: a.lister(w.target.Target), read: a.symbols.Remember, clock: now, used: threadUsed,
+			known: map[int]*remembered{}, saved: mostSaved, counted: now(),
+		}
 		timer := time.NewTimer(0)
 		defer timer.Stop()
 		for {
+			var err error
 			select {
 			case <-timer.C:
+				err = m.look()
+			case pid := <-told:
+				err = m.meet(int(pid))
 			case <-stop:
 				return
 			case <-a.ctx.Done():
 				return
 			}
-			began := now()
-			if m.look(began) != nil {
-				return
+			if err != nil {
+				return // the symbols are closed
 			}
-			timer.Reset(min(max(lookShare*time.Duration(now()-began), shortestLook), longLook))
+			timer.Reset(m.pause())
 		}
 	})
 	return sync.OnceFunc(func() {
@@ -62,92 +62,104 @@ func (a *Agent) remember(w *window) (done func()) {
 	})
 }
 
-// memory is what is known of a target's processes in a window.
-type memory struct {
-	agent  *Agent
-	target Target
-	known  map[int]*remembered
-	others map[int]bool // processes of the host that are not the target's; of a process tree only
+// threadUsed is the CPU time of the calling thread.
+func threadUsed() time.Duration {
+	var t unix.Timespec
+	// Cannot fail: the clock exists and the pointer is valid.
+	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t)
+	return time.Duration(t.Nano())
 }
 
-// remembered is a process whose mappings were read.
-type remembered struct {
-	due bpf.MonoNs // when they are read again
-	gap time.Duration
+// mostTold is how many new processes wait for a window's look. The next listing
+// finds what is more, if it lives.
+const mostTold = 256
+
+// born hands what the kernel side tells of new processes to the windows of their target.
+type born struct {
+	mu   sync.Mutex
+	ears map[bpf.Slot][]chan uint32
 }
 
-// look remembers new processes, and those that are due again. The only error is
-// that the symbols are closed.
-func (m *memory) look(at bpf.MonoNs) error {
-	pids, err := m.processes()
-	if err != nil {
-		return nil // the window tells that the target is gone
-	}
-	maps.DeleteFunc(m.known, func(pid int, _ *remembered) bool { _, found := slices.BinarySearch(pids, pid); return !found })
-	for _, pid := range pids {
-		p := m.known[pid]
-		switch {
-		case p == nil && len(m.known) >= mostRemembered:
-			continue
-		case p == nil:
-			p = &remembered{gap: shortestRead}
-			m.known[pid] = p
-		case at < p.due:
-			continue
+func (b *born) tell(s bpf.Slot, tgid uint32) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, ear := range b.ears[s] {
+		select {
+		case ear <- tgid:
 		default:
-			p.gap = min(2*p.gap, longestRead)
-		}
-		p.due = at + bpf.MonoNs(p.gap)
-		if err := m.agent.symbols.Remember(uint32(pid)); errors.Is(err, symbol.ErrClosed) {
-			return err
 		}
 	}
-	return nil
 }
 
-// processes lists the target's processes, ascending. Of a tree, only those that
-// are new on the host are looked at: reading them all takes milliseconds.
-func (m *memory) processes() ([]int, error) {
-	if m.target.Cgroup != "" {
-		return m.agent.roots.Processes(m.target.Cgroup)
+// listen gives the processes that begin in a target until deaf is called.
+func (b *born) listen(s bpf.Slot) (told <-chan uint32, deaf func()) {
+	ear := make(chan uint32, mostTold)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ears == nil {
+		b.ears = map[bpf.Slot][]chan uint32{}
 	}
-	all, err := listPids(m.agent.config.Proc)
+	b.ears[s] = append(b.ears[s], ear)
+	return ear, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.ears[s] = slices.DeleteFunc(b.ears[s], func(e chan uint32) bool { return e == ear })
+		if len(b.ears[s]) == 0 {
+			delete(b.ears, s)
+		}
+	}
+}
+
+// lister gives a target's processes, ascending, of which some are known already.
+func (a *Agent) lister(t Target) func(known []int) ([]int, error) {
+	if t.Cgroup != "" {
+		return func([]int) ([]int, error) { return a.roots.Processes(t.Cgroup) }
+	}
+	return (&family{agent: a, root: int(t.Pid), others: map[int]bool{}}).list
+}
+
+// family finds the processes of a tree. Only those that are new on the host are
+// looked at: reading them all takes milliseconds.
+type family struct {
+	agent  *Agent
+	root   int
+	others map[int]bool // processes of the host that are not of the tree
+}
+
+func (f *family) list(known []int) ([]int, error) {
+	all, err := listPids(f.agent.config.Proc)
 	if err != nil {
 		return nil, err
 	}
-	maps.DeleteFunc(m.others, func(pid int, _ bool) bool { _, found := slices.BinarySearch(all, pid); return !found })
-	var own []int
-	mine := map[int]bool{int(m.target.Pid): true}
-	for pid := range m.known {
-		mine[pid] = true
+	own := map[int]bool{f.root: true}
+	for _, pid := range known {
+		own[pid] = true
 	}
-	unsettled := map[int]int{} // parents of new processes
+	lives := func(pid int) bool { _, found := slices.BinarySearch(all, pid); return found }
+	maps.DeleteFunc(f.others, func(pid int, _ bool) bool { return own[pid] || !lives(pid) })
+	parents := map[int]int{} // of new processes
 	for _, pid := range all {
-		switch {
-		case m.others[pid]:
-		case mine[pid]:
-			own = append(own, pid)
-		default:
-			if stat, err := m.agent.stat(pid); err == nil {
-				unsettled[pid] = stat.PPID
-			}
+		if f.others[pid] || own[pid] {
+			continue
+		}
+		if stat, err := f.agent.stat(pid); err == nil {
+			parents[pid] = stat.PPID
 		}
 	}
 	for more := true; more; { // numbers wrap: a child's may be lower than its parent's
 		more = false
-		for pid, parent := range unsettled {
-			if mine[parent] {
-				mine[pid], more = true, true
-				own = append(own, pid)
-				delete(unsettled, pid)
+		for pid, parent := range parents {
+			if own[parent] {
+				own[pid], more = true, true
+				delete(parents, pid)
 			}
 		}
 	}
-	for pid := range unsettled {
-		m.others[pid] = true
+	for pid := range parents {
+		f.others[pid] = true
 	}
-	slices.Sort(own)
-	return own, nil
+	maps.DeleteFunc(own, func(pid int, _ bool) bool { return !lives(pid) })
+	return slices.Sorted(maps.Keys(own)), nil
 }
 
 // listPids lists the numbers of a procfs's processes, ascending.

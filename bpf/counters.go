@@ -19,6 +19,7 @@ var counterNames = [rungCounterCOUNTERS]struct{ name, meaning string }{
 	rungCounterCOUNT_STRATUM_LOST:  {"stratum_lost", "a drawn off-CPU interval was not counted: the table was full; others of its stratum stand for it"},
 	rungCounterCOUNT_CGROUP_DEEP:   {"cgroup_too_deep", "a cgroup lies too deep below the root to find its target"},
 	rungCounterCOUNT_THREADS_FULL:  {"threads_full", "an event of a thread that has no account: there were more threads than --max-threads"},
+	rungCounterCOUNT_PROCESS_LOST:  {"process_untold", "a process began, or a program in it, faster than the agent takes note: if it ends early its functions have no names"},
 }
 
 // CounterNames lists the names of Counters in a fixed order.

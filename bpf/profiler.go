@@ -149,7 +149,7 @@ func Load(o Options) (*Profiler, error) {
 }
 
 func (p *Profiler) attach() error {
-	for _, prog := range []*ebpf.Program{p.objects.OnWaking, p.objects.OnWakeup, p.objects.OnWakeupNew, p.objects.OnFork, p.objects.OnMigrate, p.objects.OnSwitch} {
+	for _, prog := range []*ebpf.Program{p.objects.OnWaking, p.objects.OnWakeup, p.objects.OnWakeupNew, p.objects.OnFork, p.objects.OnExec, p.objects.OnMigrate, p.objects.OnSwitch} {
 		l, err := link.AttachTracing(link.TracingOptions{Program: prog})
 		if err != nil {
 			return fmt.Errorf("attach %s: %w", prog, err)

@@ -62,7 +62,7 @@ func ahead() MonoNs {
 	if emulated() {
 		return 100e6
 	}
-	return 5e6
+	return 20e6
 }
 
 // finish closes the window at once and reads its threads.
@@ -71,6 +71,9 @@ func finish(t *testing.T, p *Profiler, s Slot, w *Window) map[uint32]Thread {
 	w.End = Now() + ahead()
 	if err := p.SetEnd(s, w.ID, w.End); err != nil {
 		t.Fatal(err)
+	}
+	if late := Now(); late > w.End {
+		t.Fatalf("the edge was set %v late, by when it means nothing: the machine is too busy", time.Duration(late-w.End))
 	}
 	until(w.End)
 	return threadsOf(t, p, s, w.ID)

@@ -55,7 +55,8 @@ const (
 	rungCounterCOUNT_STRATUM_LOST  rungCounter = 10
 	rungCounterCOUNT_CGROUP_DEEP   rungCounter = 11
 	rungCounterCOUNT_THREADS_FULL  rungCounter = 12
-	rungCounterCOUNTERS            rungCounter = 13
+	rungCounterCOUNT_PROCESS_LOST  rungCounter = 13
+	rungCounterCOUNTERS            rungCounter = 14
 )
 
 type rungDeadKey struct {
@@ -88,6 +89,12 @@ type rungMemo struct {
 	_          structs.HostLayout
 	Generation uint32
 	Slot       uint32
+}
+
+type rungProcess struct {
+	_    structs.HostLayout
+	Slot uint32
+	Tgid uint32
 }
 
 type rungReportHead struct {
@@ -232,6 +239,7 @@ const (
 	rungMapLargeStrata    = "large_strata"
 	rungMapMemos          = "memos"
 	rungMapParkScratch    = "park_scratch"
+	rungMapProcesses      = "processes"
 	rungMapRoots          = "roots"
 	rungMapSamples        = "samples"
 	rungMapScratches      = "scratches"
@@ -243,6 +251,7 @@ const (
 	rungProgForget        = "forget"
 	rungProgKernelName    = "kernel_name"
 	rungProgOnClock       = "on_clock"
+	rungProgOnExec        = "on_exec"
 	rungProgOnFork        = "on_fork"
 	rungProgOnMigrate     = "on_migrate"
 	rungProgOnSwitch      = "on_switch"
@@ -312,6 +321,7 @@ type rungProgramSpecs struct {
 	Forget      *ebpf.ProgramSpec `ebpf:"forget"`
 	KernelName  *ebpf.ProgramSpec `ebpf:"kernel_name"`
 	OnClock     *ebpf.ProgramSpec `ebpf:"on_clock"`
+	OnExec      *ebpf.ProgramSpec `ebpf:"on_exec"`
 	OnFork      *ebpf.ProgramSpec `ebpf:"on_fork"`
 	OnMigrate   *ebpf.ProgramSpec `ebpf:"on_migrate"`
 	OnSwitch    *ebpf.ProgramSpec `ebpf:"on_switch"`
@@ -332,6 +342,7 @@ type rungMapSpecs struct {
 	LargeStrata *ebpf.MapSpec `ebpf:"large_strata"`
 	Memos       *ebpf.MapSpec `ebpf:"memos"`
 	ParkScratch *ebpf.MapSpec `ebpf:"park_scratch"`
+	Processes   *ebpf.MapSpec `ebpf:"processes"`
 	Roots       *ebpf.MapSpec `ebpf:"roots"`
 	Samples     *ebpf.MapSpec `ebpf:"samples"`
 	Scratches   *ebpf.MapSpec `ebpf:"scratches"`
@@ -386,6 +397,7 @@ type rungMaps struct {
 	LargeStrata *ebpf.Map `ebpf:"large_strata"`
 	Memos       *ebpf.Map `ebpf:"memos"`
 	ParkScratch *ebpf.Map `ebpf:"park_scratch"`
+	Processes   *ebpf.Map `ebpf:"processes"`
 	Roots       *ebpf.Map `ebpf:"roots"`
 	Samples     *ebpf.Map `ebpf:"samples"`
 	Scratches   *ebpf.Map `ebpf:"scratches"`
@@ -403,6 +415,7 @@ func (m *rungMaps) Close() error {
 		m.LargeStrata,
 		m.Memos,
 		m.ParkScratch,
+		m.Processes,
 		m.Roots,
 		m.Samples,
 		m.Scratches,
@@ -440,6 +453,7 @@ type rungPrograms struct {
 	Forget      *ebpf.Program `ebpf:"forget"`
 	KernelName  *ebpf.Program `ebpf:"kernel_name"`
 	OnClock     *ebpf.Program `ebpf:"on_clock"`
+	OnExec      *ebpf.Program `ebpf:"on_exec"`
 	OnFork      *ebpf.Program `ebpf:"on_fork"`
 	OnMigrate   *ebpf.Program `ebpf:"on_migrate"`
 	OnSwitch    *ebpf.Program `ebpf:"on_switch"`
@@ -456,6 +470,7 @@ func (p *rungPrograms) Close() error {
 		p.Forget,
 		p.KernelName,
 		p.OnClock,
+		p.OnExec,
 		p.OnFork,
 		p.OnMigrate,
 		p.OnSwitch,

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 	"unsafe"
@@ -54,6 +55,7 @@ var workloads = map[string]func(args []string) truth{
 	"idle":       func(args []string) truth { time.Sleep(duration(args[0])); return truth{} },
 	"threads":    func(args []string) truth { return bornAndDying(duration(args[0])) },
 	"spawn":      func(args []string) truth { return spawn(args) },
+	"brood":      func(args []string) truth { return brood(args[0]) },
 	"places":     func([]string) truth { return places(2000) },
 	"manysleeps": func([]string) truth { return manySleeps() },
 	"manyplace":  func([]string) truth { return manyStacks(2 * time.Second) },
@@ -259,6 +261,20 @@ func spawn(args []string) truth {
 	in.Write([]byte("g"))
 	cmd.Wait()
 	return t
+}
+
+// brood makes processes that end without executing anything, one after the other.
+func brood(n string) truth {
+	count, err := strconv.Atoi(n)
+	if err != nil {
+		panic(err)
+	}
+	for range count {
+		if _, err := syscall.ForkExec("/", nil, &syscall.ProcAttr{}); err == nil {
+			panic("a directory was executed")
+		}
+	}
+	return truth{}
 }
 
 // manyStacks reaches burnFirst by many different paths.

@@ -16,6 +16,7 @@ enum counter {
 	COUNT_STRATUM_LOST,  /* a drawn interval did not fit */
 	COUNT_CGROUP_DEEP,   /* a cgroup lies deeper than the walk goes */
 	COUNT_THREADS_FULL,  /* an event of a thread beyond max_threads */
+	COUNT_PROCESS_LOST,  /* a new process was not told of: the ring was full */
 	COUNTERS,
 };
 

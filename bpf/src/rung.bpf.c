@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 
 /*
- * The kernel side of Rung: which threads belong to a target (target.h), where
- * their time went (account.h), which stacks they ran (sample.h), what kernel
- * addresses are called (symbol.h). This file holds the programs, each a thin
+ * The kernel side of Rung: which threads belong to a target (target.h), which
+ * processes begin in it (process.h), where its threads' time went (account.h),
+ * which stacks they ran (sample.h), what kernel addresses are called (symbol.h). This file holds the programs, each a thin
  * wrapper.
  */
 #include "kernel.h"
@@ -14,6 +14,7 @@
 
 #include "counter.h"
 #include "target.h"
+#include "process.h"
 #include "stack.h"
 #include "throttle.h"
 #include "reason.h"
@@ -67,8 +68,22 @@ int BPF_PROG(on_wakeup_new, struct task_struct *p)
 	if (!targets_exist())
 		return 0;
 	u32 slot = slot_of(p);
-	if (slot)
+	if (slot) {
 		wakeup_new(p, slot, bpf_ktime_get_ns());
+		if (p->pid == p->tgid)
+			tell(p, slot);
+	}
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(on_exec, struct task_struct *p)
+{
+	if (!targets_exist())
+		return 0;
+	u32 slot = slot_of(p);
+	if (slot)
+		tell(p, slot);
 	return 0;
 }
 
