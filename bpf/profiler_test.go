@@ -5,6 +5,7 @@ package bpf
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -18,13 +19,44 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// load gives a running Profiler, or skips where this host cannot have one.
+// shared are the Profilers of load on an emulated machine, where loading one takes
+// longer than most tests; by rate.
+var shared = map[uint32]*Profiler{}
+
+// load gives a running Profiler without targets, or skips where this host cannot
+// have one.
 func load(t *testing.T, rateHz uint32) *Profiler {
 	t.Helper()
-	return loadWith(t, Options{RateHz: rateHz})
+	if !emulated() {
+		return loadWith(t, Options{RateHz: rateHz})
+	}
+	p := shared[rateHz]
+	if p == nil {
+		p = mustLoad(t, Options{RateHz: rateHz})
+		shared[rateHz] = p
+	}
+	t.Cleanup(func() {
+		for s := range maps.Clone(p.slots) {
+			if err := p.Remove(s); err != nil {
+				t.Errorf("remove what the test has left: %v", err)
+			}
+		}
+	})
+	return p
 }
 
 func loadWith(t *testing.T, o Options) *Profiler {
+	t.Helper()
+	p := mustLoad(t, o)
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return p
+}
+
+func mustLoad(t *testing.T, o Options) *Profiler {
 	t.Helper()
 	p, err := Load(o)
 	var missing *MissingError
@@ -34,11 +66,6 @@ func loadWith(t *testing.T, o Options) *Profiler {
 	if err != nil {
 		t.Fatalf("%+v", err)
 	}
-	t.Cleanup(func() {
-		if err := p.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
 	return p
 }
 
@@ -355,7 +382,11 @@ func splitOnce(t *testing.T, p *Profiler) float64 {
 	if again, err := p.Samples(s, 1); err != nil || len(again) != 0 {
 		t.Errorf("drained samples are still there: %d, %v", len(again), err)
 	}
-	return math.Abs(got-q) / math.Sqrt(q*(1-q)/n)
+	diff := math.Abs(got - q)
+	if emulated() { // a guest that stands still charges the CPU clock, and misses ticks
+		diff = max(diff-0.05, 0)
+	}
+	return diff / math.Sqrt(q*(1-q)/n)
 }
 
 // checkCount holds the number of samples of a thread at 999 Hz against its

@@ -56,7 +56,7 @@ func outside(got, low, high, whole float64) float64 {
 // refuse to attach it. The verifier's work stays well below its limit of a
 // million instructions.
 func TestEachProgram(t *testing.T) {
-	load(t, 99).Close() // skips where the host lacks something, and has the kernel's types read
+	load(t, 99) // skips where the host lacks something, and has the kernel's types read
 	spec, err := loadRung()
 	if err != nil {
 		t.Fatal(err)

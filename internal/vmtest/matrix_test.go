@@ -1,6 +1,11 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -38,6 +43,35 @@ func TestAtLeastFloor(t *testing.T) {
 	for _, bad := range []string{"", "6", "6.x", "six.one"} {
 		if _, err := atLeastFloor(bad); err == nil {
 			t.Errorf("%q was taken", bad)
+		}
+	}
+}
+
+func TestAgentRefusal(t *testing.T) {
+	s := agentRefusalStage()
+	const right = "rung: kernel 6.1 or newer: found 5.10.0-32; boot a newer kernel"
+	for _, c := range []struct {
+		code   int
+		stderr string
+		ok     bool
+	}{{exitUsage, right, true}, {1, right, false}, {0, right, false}, {exitUsage, "rung: load BPF programs: invalid argument", false}} {
+		if note, err := s.verdict(wire.Exit{Code: c.code}, []byte(c.stderr)); (err == nil) != c.ok {
+			t.Errorf("exit %d of %q: %q, %v", c.code, c.stderr, note, err)
+		}
+	}
+}
+
+// The table's place is looked for before any machine is booted.
+func TestMarkdownWithoutMarkers(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "README.md")
+	if err := os.WriteFile(file, []byte("<!-- kernels amd64 -->\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"--arch", "arm64"}, {"--arch", "amd64"}, {"--arch", "arm64", "--markdown", file + "x"}} {
+		var stdout, stderr bytes.Buffer
+		args = append([]string{"matrix", "--kernels", "6.12", "--markdown", file}, args...)
+		if code := run(context.Background(), args, &stdout, &stderr); code != exitUsage || !strings.Contains(stderr.String(), "--markdown: ") {
+			t.Errorf("%q: exit %d, %s", args, code, &stderr)
 		}
 	}
 }
