@@ -113,13 +113,9 @@ func (o *matrixOptions) run(ctx context.Context, stdout, stderr io.Writer) error
 			m := o.machineFlags
 			m.kernel, m.suites = k.pattern, append(k.suites, o.suites...)
 			m.append = append(append([]string(nil), o.append...), b.append...)
-			row, err := matrixRow(ctx, &m, b.lockdown, o.tests, b.sysctls, stdout, stderr)
-			var guest *machine.Error
-			if errors.As(err, &guest) && ctx.Err() == nil {
-				fmt.Fprintln(stderr, "vmtest:", err)
-				row, err = matrixRow(ctx, &m, b.lockdown, o.tests, b.sysctls, stdout, stderr)
-				row.Boots++
-			}
+			row, err := atMostTwice(func() (gate.Row, error) {
+				return matrixRow(ctx, &m, b.lockdown, o.tests, b.sysctls, stdout, stderr)
+			})
 			row.Lockdown = b.flag
 			var exit *exitError
 			if errors.As(err, &exit) || ctx.Err() != nil {
@@ -136,28 +132,42 @@ func (o *matrixOptions) run(ctx context.Context, stdout, stderr io.Writer) error
 				failed++
 			}
 			rows = append(rows, row)
+			if o.markdown != "" { // now, so that an end before the last boot keeps the others
+				if err := o.writeMarkdown(o.table(rows)); err != nil {
+					return err
+				}
+			}
 			if row.Refused != "" {
 				break // the other way to boot changes nothing
 			}
 		}
 	}
-	var text strings.Builder
-	fmt.Fprintf(&text, "%s: Debian's kernels, emulated by qemu on %d CPUs of %s,\n%d guest CPUs, %s",
-		o.arch, runtime.NumCPU(), runtime.GOARCH, o.cpus, time.Now().UTC().Format("2 January 2006"))
-	if o.tests != allTests {
-		fmt.Fprintf(&text, ", only the tests that match `%s`", o.tests)
-	}
-	fmt.Fprintf(&text, ".\n\n%s", gate.Table(rows))
-	fmt.Fprintf(stdout, "\n%s\n%s", gate.Legend, &text)
-	if o.markdown != "" {
-		if err := o.writeMarkdown(text.String()); err != nil {
-			return err
-		}
-	}
+	fmt.Fprintf(stdout, "\n%s\n%s", gate.Legend, o.table(rows))
 	if failed > 0 {
 		return fmt.Errorf("%d of %d boots failed", failed, len(rows))
 	}
 	return nil
+}
+
+// atMostTwice boots once more where the guest panicked or hung, and only there.
+func atMostTwice(boot func() (gate.Row, error)) (gate.Row, error) {
+	row, err := boot()
+	var guest *machine.Error
+	if errors.As(err, &guest) {
+		row, err = boot()
+		row.Boots = 2
+	}
+	return row, err
+}
+
+// table says what the rows were measured on, and shows them.
+func (o *matrixOptions) table(rows []gate.Row) string {
+	var only string
+	if o.tests != allTests {
+		only = fmt.Sprintf(", only the tests that match `%s`", o.tests)
+	}
+	return fmt.Sprintf("%s: Debian's kernels, emulated by qemu on %d CPUs of %s,\n%d guest CPUs, %s%s.\n\n%s",
+		o.arch, runtime.NumCPU(), runtime.GOARCH, o.cpus, time.Now().UTC().Format("2 January 2006"), only, gate.Table(rows))
 }
 
 // writeMarkdown puts a table between its markers; "" only looks for them.

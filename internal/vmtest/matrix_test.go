@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rungprof/rung/internal/vmtest/gate"
+	"github.com/rungprof/rung/internal/vmtest/machine"
 	"github.com/rungprof/rung/internal/vmtest/wire"
 )
 
@@ -57,6 +61,30 @@ func TestAgentRefusal(t *testing.T) {
 	}{{exitUsage, right, true}, {1, right, false}, {0, right, false}, {exitUsage, "rung: load BPF programs: invalid argument", false}} {
 		if note, err := s.verdict(wire.Exit{Code: c.code}, []byte(c.stderr)); (err == nil) != c.ok {
 			t.Errorf("exit %d of %q: %q, %v", c.code, c.stderr, note, err)
+		}
+	}
+}
+
+// A failed test, or a guest that cannot be booted at all, is no reason to try again.
+func TestAtMostTwice(t *testing.T) {
+	panicked := errors.Join(&machine.Error{Reason: "the guest stopped"}, errors.New("bpf did not end"))
+	for _, c := range []struct {
+		ends  []error
+		boots int
+		err   error
+	}{
+		{[]error{nil}, 1, nil},
+		{[]error{errors.New("2 tests failed")}, 1, errors.New("2 tests failed")},
+		{[]error{panicked, nil}, 2, nil},
+		{[]error{panicked, panicked}, 2, panicked},
+	} {
+		calls := 0
+		row, err := atMostTwice(func() (gate.Row, error) {
+			calls++
+			return gate.Row{Boots: 1}, c.ends[calls-1]
+		})
+		if calls != c.boots || row.Boots != c.boots || fmt.Sprint(err) != fmt.Sprint(c.err) {
+			t.Errorf("%v: %d boots, %+v, %v", c.ends, calls, row, err)
 		}
 	}
 }
