@@ -150,6 +150,16 @@ func TestEndedTableFull(t *testing.T) {
 // Threads beyond the bound have no account, and their events are counted; those
 // that have one are right.
 func TestThreadsFull(t *testing.T) {
+	for range 5 {
+		if spinnerHasTheOnlyAccount(t) || t.Failed() {
+			return
+		}
+		t.Log("another thread of the process was first")
+	}
+	t.Error("the spinner never had an account: the test shows nothing")
+}
+
+func spinnerHasTheOnlyAccount(t *testing.T) bool {
 	p := loadWith(t, Options{RateHz: 99, MaxThreads: 1})
 	first := startWorkload(t, "", "spin", "300ms")
 	s := tree(t, p, first)
@@ -157,17 +167,15 @@ func TestThreadsFull(t *testing.T) {
 	first.start()
 	want := first.result()
 	threads := finish(t, p, s, &w)
-	counters, err := p.Counters()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if counters["threads_full"] == 0 {
+	if n := counted(t, p)["threads_full"]; n == 0 {
 		t.Error("no event of a thread beyond the bound was counted")
-	}
-	if th, ok := threads[first.tid]; !ok || th.OnCPUWallNs < want.CPUNs*9/10 {
-		t.Errorf("the first thread: %+v", th)
 	}
 	if len(threads) != 1 {
 		t.Errorf("%d threads in the account of one", len(threads))
 	}
+	th, ok := threads[first.tid]
+	if ok && th.OnCPUWallNs < want.CPUNs*9/10 {
+		t.Errorf("the thread: %+v", th)
+	}
+	return ok
 }

@@ -112,7 +112,7 @@ func objectsOfRung(t *testing.T) map[string]bool {
 
 // A Profiler whose process is killed within a window leaves nothing in the kernel.
 func TestKilledLeavesNothing(t *testing.T) {
-	load(t, 1).Close() // skips, with the reason
+	mustLoad(t, Options{RateHz: 1}).Close() // skips, with the reason
 	before := objectsOfRung(t)
 	c := startWorkload(t, "", "hold")
 	c.start()

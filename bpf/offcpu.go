@@ -188,7 +188,7 @@ func openDraw(r *reported, w Window, s Slot) []OffCPU {
 		return []OffCPU{row.weighing(to-from, halvings)}
 	case StateRunQueue:
 		var split Thread
-		split.runnable(th.Since, from, to, th.Throttle, r.head.Throttle)
+		split.runnable(th.Since, r.head.Now, from, to, th.Throttle, r.head.Throttle)
 		var rows []OffCPU
 		for _, part := range []struct {
 			state State

@@ -131,6 +131,9 @@ func Load(o Options) (*Profiler, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
+	if err := checkKernel(); err != nil {
+		return nil, err
+	}
 	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err != nil {
 		return nil, &MissingError{"kernel BTF", "boot a kernel of 6.1 or newer built with CONFIG_DEBUG_INFO_BTF=y", err}
 	}

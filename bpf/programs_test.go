@@ -34,11 +34,29 @@ type featureReport struct {
 	Answer string `json:"answer"`
 }
 
+// truthReport is how far the account lies from a workload that knows its own
+// figures, in percent: printed as "truth {…}".
+type truthReport struct {
+	Name    string  `json:"name"`
+	Percent float64 `json:"percent"`
+}
+
+// tellTruth prints one, for the matrix of kernels.
+func tellTruth(t *testing.T, name string, percent float64) {
+	line, _ := json.Marshal(truthReport{name, percent})
+	t.Logf("truth %s", line)
+}
+
+// outside is by how many percent of whole a figure lies outside of two bounds.
+func outside(got, low, high, whole float64) float64 {
+	return 100 * max(low-got, got-high, 0) / whole
+}
+
 // Each program by itself loads and attaches: kernels that load a program may
 // refuse to attach it. The verifier's work stays well below its limit of a
 // million instructions.
 func TestEachProgram(t *testing.T) {
-	load(t, 99).Close() // skips where the host lacks something, and has the kernel's types read
+	load(t, 99) // skips where the host lacks something, and has the kernel's types read
 	spec, err := loadRung()
 	if err != nil {
 		t.Fatal(err)

@@ -246,7 +246,7 @@ func closeThread(r *reported, w Window, s Slot, added MonoNs) (Thread, bool) {
 			if known {
 				since0 = r.thread.Throttle
 			}
-			th.runnable(since, from, to, since0, r.head.Throttle)
+			th.runnable(since, r.head.Now, from, to, since0, r.head.Throttle)
 		case rungStateSTATE_STOPPED:
 			th.StoppedNs += open
 		case rungStateSTATE_BLOCKED:
@@ -269,17 +269,17 @@ func (t *Thread) states() int {
 }
 
 // runnable credits the part from … to of a runnable interval that began at
-// since and was still open when end was read. It mirrors credit_runnable.
-func (t *Thread) runnable(since, from, to uint64, begin, end rungThrottle) {
+// since and was still open at now, when end was read. It mirrors credit_runnable.
+func (t *Thread) runnable(since, now, from, to uint64, begin, end rungThrottle) {
 	var known uint64
 	if begin.Blind == 0 && begin.Possible != 0 && begin.Kind == end.Kind && begin.Kind != throttleNone && end.Clock > begin.Clock {
-		known = min(end.Clock-begin.Clock, to-since)
+		known = min(end.Clock-begin.Clock, now-since)
 	}
 	unsure := begin.Possible != 0 && begin.Kind == throttleBound && (known > 0 || begin.FromStart+end.FromStart > 0)
 	if begin.Blind != 0 {
 		unsure = end.Clock > 0 || end.FromStart != 0
 	}
-	throttledFrom, throttledTo := to-known, to
+	throttledFrom, throttledTo := now-known, now
 	if begin.FromStart != 0 {
 		throttledFrom, throttledTo = since, since+known
 	}

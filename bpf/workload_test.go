@@ -30,7 +30,14 @@ func TestMain(m *testing.M) {
 		runWorkload(strings.Fields(task))
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	for _, p := range shared {
+		if err := p.Close(); err != nil && code == 0 {
+			fmt.Println("close:", err)
+			code = 1
+		}
+	}
+	os.Exit(code)
 }
 
 // truth is what a workload says of itself.

@@ -13,7 +13,7 @@
 #define REASONS 12 /* blocked reasons per thread and window; the last is "other" */
 
 enum state {
-	STATE_UNKNOWN, /* no event yet: the first one proves what it was */
+	STATE_UNKNOWN, /* awake when met, no event since: the first one proves what it was */
 	STATE_ON_CPU,
 	STATE_RUN_QUEUE,
 	STATE_BLOCKED,
@@ -96,15 +96,14 @@ static __always_inline void lock(struct thread *th)
 
 static __noinline struct thread *add_thread(struct task_struct *p)
 {
-	if (thread_count >= max_threads) {
+	struct thread *th = 0;
+	/* Counted first: other CPUs add threads too. */
+	if (__sync_fetch_and_add(&thread_count, 1) >= max_threads)
 		count(COUNT_THREADS_FULL);
-		return 0;
-	}
-	struct thread *th = bpf_task_storage_get(&threads, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (th)
-		__sync_fetch_and_add(&thread_count, 1);
-	else
+	else if (!(th = bpf_task_storage_get(&threads, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE)))
 		count(COUNT_STORAGE_LOST);
+	if (!th)
+		__sync_fetch_and_sub(&thread_count, 1);
 	return th;
 }
 
@@ -116,21 +115,17 @@ static __always_inline void forget_thread(struct task_struct *p, u32 slot)
 		__sync_fetch_and_sub(&thread_count, 1);
 }
 
-/* The thread's account, made anew if it belonged to another target. */
-static __always_inline struct thread *thread_of(struct task_struct *p, u32 slot, bool create)
+#define SLOT_NONE ~0u /* of an account that is being made: nobody's yet */
+
+/* Makes an account anew for a target. An iterator does so at any moment of a
+ * thread's life: who comes second, while it is being made, goes without. */
+static __always_inline bool begin_account(struct thread *th, struct task_struct *p, u32 slot)
 {
-	struct thread *th = bpf_task_storage_get(&threads, p, 0, 0);
-	if (!th && create)
-		th = add_thread(p);
-	if (!th)
-		return 0;
-	if (th->slot == slot)
-		return th;
 	struct target *t = target_of(slot);
-	if (!t)
-		return 0;
+	u32 before = th->slot;
+	if (!t || before == SLOT_NONE || __sync_val_compare_and_swap(&th->slot, before, SLOT_NONE) != before)
+		return false;
 	lock(th);
-	th->slot = slot;
 	th->state = STATE_UNKNOWN;
 	th->tgid = p->tgid;
 	th->tid = p->pid;
@@ -144,7 +139,26 @@ static __always_inline struct thread *thread_of(struct task_struct *p, u32 slot,
 	read_throttle(p, &th->throttle); /* of an interval that is open already */
 	for (int i = 0; i < WINDOWS; i++)
 		th->accounts[i].window = 0;
+	return true;
+}
+
+static __always_inline void publish_account(struct thread *th, u32 slot)
+{
 	unlock(th);
+	__sync_lock_test_and_set(&th->slot, slot); /* after all of the above, on every CPU */
+}
+
+/* The account of the thread that an event is about. */
+static __always_inline struct thread *thread_of(struct task_struct *p, u32 slot, bool create)
+{
+	struct thread *th = bpf_task_storage_get(&threads, p, 0, 0);
+	if (!th && create)
+		th = add_thread(p);
+	if (!th || th->slot == slot)
+		return th;
+	if (!begin_account(th, p, slot))
+		return 0;
+	publish_account(th, slot);
 	return th;
 }
 
@@ -333,13 +347,46 @@ static __always_inline u32 asleep_in(struct task_struct *task, u32 state)
 	return STATE_BLOCKED;
 }
 
-/* A thread that its wakeup finds off the CPU: it was on no queue either, or is
- * preempted on its way to sleep, which another CPU may end at this moment. */
+/* A thread off the CPU that is on no queue either; else it is preempted on its way
+ * to sleep, which another CPU may end at this moment. */
 static __always_inline bool is_asleep(struct task_struct *p)
 {
 	if (p->on_cpu)
 		return false;
 	return !p->on_rq || (bpf_core_field_exists(p->se.sched_delayed) && p->se.sched_delayed);
+}
+
+/* What the kernel has a thread in. */
+static __always_inline u32 state_now(struct task_struct *p)
+{
+	u32 state = p->__state;
+	if (p->exit_state)
+		return STATE_DEAD;
+	if (p->on_cpu)
+		return STATE_ON_CPU;
+	return state && is_asleep(p) ? asleep_in(p, state) : STATE_RUN_QUEUE;
+}
+
+/* The account of a thread that an iterator visits. One that sleeps is known to,
+ * so that the event which ends its sleep needs no guess; of any other the first
+ * event tells. One woken between the look and the publication is repaired by its
+ * next switch, and counted. */
+static __always_inline struct thread *meet_thread(struct task_struct *p, u32 slot)
+{
+	struct thread *th = bpf_task_storage_get(&threads, p, 0, 0);
+	if (!th)
+		th = add_thread(p);
+	if (!th || th->slot == slot)
+		return th;
+	if (!begin_account(th, p, slot))
+		return 0;
+	u32 state = state_now(p);
+	if (state == STATE_BLOCKED)
+		th->reason = block_reason(p, p->__state);
+	if (state == STATE_BLOCKED || state == STATE_STOPPED)
+		th->state = state;
+	publish_account(th, slot);
+	return th;
 }
 
 /* Whether a window that has not been read yet holds something of this thread. */
@@ -467,15 +514,6 @@ static __always_inline void switch_in(struct task_struct *p, u32 slot, u64 now)
 static __always_inline void waking(void *ctx, struct task_struct *p, u32 slot)
 {
 	struct thread *th = thread_of(p, slot, false);
-	if (th && th->state == STATE_UNKNOWN && is_asleep(p)) {
-		/* Its first event: it has slept since before, as its state still says. */
-		u32 state = p->__state;
-		lock(th);
-		th->state = asleep_in(p, state);
-		if (th->state == STATE_BLOCKED)
-			th->reason = block_reason(p, state);
-		unlock(th);
-	}
 	if (!th || th->state != STATE_BLOCKED || (!th->draw.drawn && th->parked_since != th->since))
 		return;
 	struct task_struct *waker = bpf_get_current_task_btf();
@@ -558,19 +596,12 @@ static __always_inline void report_thread(struct seq_file *out, struct task_stru
 	head.start_ns = p->start_time;
 	head.exec = p->se.sum_exec_runtime;
 	__builtin_memcpy(head.comm, p->comm, sizeof(head.comm));
-	if (p->exit_state)
-		head.state = STATE_DEAD;
-	else if (p->on_cpu)
-		head.state = STATE_ON_CPU;
-	else if (!state || !is_asleep(p))
-		head.state = STATE_RUN_QUEUE;
-	else
-		head.state = asleep_in(p, state);
+	head.state = state_now(p);
 	if (!th && thread_count >= max_threads)
 		head.state = STATE_UNKNOWN; /* events may have gone by uncounted */
 	head.reason = block_reason(p, state);
-	read_throttle(p, &head.throttle);
 	head.now = bpf_ktime_get_ns();
+	read_throttle_at(p, &head.throttle, th && th->skew ? head.now - th->skew : 0);
 	bpf_seq_write(out, &head, sizeof(head));
 	if (!th)
 		return;

@@ -45,7 +45,7 @@ static __always_inline u32 walk_user(struct task_struct *p, struct scratch *s)
 
 static __always_inline void park(struct task_struct *p, u32 slot)
 {
-	struct thread *th = thread_of(p, slot, true);
+	struct thread *th = meet_thread(p, slot);
 	u32 zero = 0;
 	struct scratch *s = bpf_map_lookup_elem(&park_scratch, &zero);
 	if (!th || !s || p->on_cpu || p->exit_state)

@@ -107,7 +107,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 }
 
 /* Finds the present members of process trees, and gives the threads of every
- * target their storage, where allocation cannot fail for context. Run when a
+ * target their account, where allocation cannot fail for context. Run when a
  * target is added. */
 SEC("iter/task")
 int prepare(struct bpf_iter__task *ctx)
@@ -119,7 +119,7 @@ int prepare(struct bpf_iter__task *ctx)
 		join_tree(p);
 	u32 slot = slot_of(p);
 	if (slot)
-		thread_of(p, slot, true);
+		meet_thread(p, slot);
 	return 0;
 }
 

@@ -32,14 +32,18 @@ static __always_inline u64 open_since(u64 now, u64 since)
 	return since && now > since ? now - since : 0;
 }
 
-static __always_inline void read_queue(struct cfs_rq *q, struct throttle *t)
+/* `clock` is the queue's by our reckoning: its own stands still while its CPU is
+ * idle, as it is when all that would run there is throttled. 0: not known. */
+static __always_inline void read_queue(struct cfs_rq *q, struct throttle *t, u64 clock)
 {
 	if (!q || !bpf_core_field_exists(q->throttle_count))
 		return;
 	t->from_start = q->throttle_count > 0;
 	if (bpf_core_field_exists(q->throttled_clock_self_time)) {
 		t->kind = THROTTLE_EXACT;
-		t->clock = q->throttled_clock_self_time + open_since(q->rq->clock, q->throttled_clock_self);
+		if (q->rq->clock > clock)
+			clock = q->rq->clock;
+		t->clock = q->throttled_clock_self_time + open_since(clock, q->throttled_clock_self);
 	} else if (bpf_core_field_exists(q->throttled_clock_pelt_time)) {
 		t->kind = THROTTLE_BOUND;
 		t->clock = q->throttled_clock_pelt_time;
@@ -57,11 +61,17 @@ static __always_inline void read_flags(struct task_struct *p, struct throttle *t
 		t->possible = t->from_start = task->throttled;
 }
 
-static __always_inline void read_throttle(struct task_struct *p, struct throttle *t)
+static __always_inline void read_throttle_at(struct task_struct *p, struct throttle *t, u64 clock)
 {
 	__builtin_memset(t, 0, sizeof(*t));
-	read_queue(p->se.cfs_rq, t);
+	read_queue(p->se.cfs_rq, t, clock);
 	read_flags(p, t);
+}
+
+/* In an event of the thread, which has set the queue's clock. */
+static __always_inline void read_throttle(struct task_struct *p, struct throttle *t)
+{
+	read_throttle_at(p, t, 0);
 }
 
 #define MAX_CPUS 8192 /* of a kernel; the verifier wants a bound */
@@ -82,7 +92,7 @@ static __always_inline void read_throttle_on(struct task_struct *p, u32 cpu, str
 	struct list_head *cell = bpf_rdonly_cast((void *)p->sched_task_group->cfs_rq + (u64)cpu * sizeof(void *),
 						 bpf_core_type_id_kernel(struct list_head));
 	struct cfs_rq *q = bpf_rdonly_cast(cell->next, bpf_core_type_id_kernel(struct cfs_rq));
-	read_queue(q, t);
+	read_queue(q, t, 0);
 	t->blind = 0;
 }
 

@@ -17,9 +17,6 @@ import (
 	"github.com/rungprof/rung/bpf"
 )
 
-// The oldest kernel that is supported.
-const minKernelMajor, minKernelMinor = 6, 1
-
 // host is what the requirements are read from. Tests give another root and
 // other probes.
 type host struct {
@@ -71,40 +68,18 @@ func (h host) requirements() []requirement {
 }
 
 func (h host) kernel() requirement {
-	r := requirement{Name: fmt.Sprintf("kernel %d.%d or newer", minKernelMajor, minKernelMinor)}
+	r := requirement{Name: fmt.Sprintf("kernel %d.%d or newer", bpf.FloorMajor, bpf.FloorMinor)}
 	data, err := os.ReadFile(h.path("proc/sys/kernel/osrelease"))
 	if err != nil {
 		return r.missing(err.Error(), "mount /proc")
 	}
 	r.Found = strings.TrimSpace(string(data))
-	major, minor, err := parseKernel(r.Found)
-	if err != nil {
-		return r.missing(err.Error(), "report this release string")
-	}
-	if major < minKernelMajor || major == minKernelMajor && minor < minKernelMinor {
-		return r.missing(r.Found, "boot a newer kernel; there is no code for older ones")
+	var missing *bpf.MissingError
+	if err := bpf.CheckRelease(r.Found); errors.As(err, &missing) {
+		return r.missing(r.Found, missing.Remedy)
 	}
 	r.Status = statusOK
 	return r
-}
-
-// parseKernel reads major and minor of a release such as 6.12.9-arm64.
-func parseKernel(release string) (major, minor int, err error) {
-	parts := strings.SplitN(release, ".", 3)
-	if len(parts) >= 2 {
-		digits := strings.IndexFunc(parts[1], func(r rune) bool { return r < '0' || r > '9' })
-		if digits < 0 {
-			digits = len(parts[1])
-		}
-		major, err = strconv.Atoi(parts[0])
-		if err == nil {
-			minor, err = strconv.Atoi(parts[1][:digits])
-		}
-	}
-	if len(parts) < 2 || err != nil {
-		return 0, 0, fmt.Errorf("kernel release %q does not begin with two numbers", release)
-	}
-	return major, minor, nil
 }
 
 func (h host) typeInfo() requirement {

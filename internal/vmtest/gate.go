@@ -93,6 +93,9 @@ func runStages(ctx context.Context, shop *workshop, stages []stage, sysctls []wi
 			fmt.Fprintf(stdout, "=== STAGE %s\n", stages[i].payload.Name)
 		},
 		Output: func(i int) (io.Writer, io.Writer) {
+			if stages[i].errors {
+				return stdout, io.MultiWriter(stderr, &results[i].stdout)
+			}
 			if stages[i].quiet {
 				return &results[i].stdout, stderr
 			}
@@ -115,6 +118,7 @@ type stage struct {
 	judge   func(stdout []byte) (note string, err error) // beside the exit status; may be nil
 	code    int                                          // exit status to expect
 	quiet   bool                                         // its stdout is for judge alone
+	errors  bool                                         // judge reads stderr instead
 }
 
 func (s stage) verdict(exit wire.Exit, stdout []byte) (note string, err error) {
@@ -139,7 +143,7 @@ func (s stage) verdict(exit wire.Exit, stdout []byte) (note string, err error) {
 
 // stageResult is what came of a stage.
 type stageResult struct {
-	stdout  bytes.Buffer
+	stdout  bytes.Buffer // or stderr, what judge reads
 	started bool
 	ended   bool
 	took    time.Duration

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"regexp"
 	"runtime"
 	"strconv"
@@ -16,11 +17,15 @@ import (
 
 	"github.com/rungprof/rung/internal/vmtest/capset"
 	"github.com/rungprof/rung/internal/vmtest/gate"
+	"github.com/rungprof/rung/internal/vmtest/machine"
 	"github.com/rungprof/rung/internal/vmtest/wire"
 )
 
 // The oldest kernel that rung supports; below it `rung check` must refuse.
 const floorMajor, floorMinor = 6, 1
+
+// allTests is the pattern of all kernel tests that tell kernels apart.
+const allTests = "."
 
 // matrixOptions are the kernels to hold side by side.
 type matrixOptions struct {
@@ -28,6 +33,7 @@ type matrixOptions struct {
 	kernels  string
 	lockdown string
 	tests    string // which kernel tests to run, as go test's -run
+	markdown string // file that gets the table
 }
 
 func newMatrixCommand(stdout, stderr io.Writer) *cobra.Command {
@@ -38,10 +44,13 @@ func newMatrixCommand(stdout, stderr io.Writer) *cobra.Command {
 		Long: `Boot each kernel, plain and as a hardened node boots. Run there, with the
 agent's capabilities, rung check and the kernel tests: each program is loaded and
 attached by itself, and the account is held against workloads that know the
-truth. The table at the end is Markdown.
+truth. The table at the end is Markdown; --markdown puts it between the lines
+<!-- kernels ARCH --> and <!-- /kernels ARCH --> of a file. A guest that panics or
+hangs is booted once more, and the table says so.
 
 KERNELS are series of Debian's kernels, as 6.12, or "newest". One below ` + floor() + ` is
-right when rung check refuses it, with exit status 2 and the floor's name.
+right when rung check and rung agent refuse it, with exit status 2 and the
+floor's name.
 
 Exit status: 0 when every kernel was as it should be; 1 when one was not; 2 when
 the command line is wrong or the host lacks something.`,
@@ -64,7 +73,8 @@ the command line is wrong or the host lacks something.`,
 	cmd.Flags().Lookup("timeout").DefValue = "15m0s"
 	cmd.Flags().StringVar(&o.kernels, "kernels", "6.1 6.12 6.18 newest", "`KERNELS`, by spaces or commas")
 	cmd.Flags().StringVar(&o.lockdown, "lockdown", "both", "boot with lockdown: off, on or both")
-	cmd.Flags().StringVar(&o.tests, "tests", ".", "run the kernel tests that match this `REGEXP`, as go test's -run does")
+	cmd.Flags().StringVar(&o.markdown, "markdown", "", "write the table into this `FILE`, too")
+	cmd.Flags().StringVar(&o.tests, "tests", allTests, "run the kernel tests that match this `REGEXP`, as go test's -run does")
 	return cmd
 }
 
@@ -88,6 +98,11 @@ func (o *matrixOptions) run(ctx context.Context, stdout, stderr io.Writer) error
 	if o.lockdown != "off" && o.lockdown != "on" && o.lockdown != "both" {
 		return usage(fmt.Errorf("--lockdown %q: want off, on or both", o.lockdown))
 	}
+	if o.markdown != "" { // before an hour of boots
+		if err := o.writeMarkdown(""); err != nil {
+			return usage(fmt.Errorf("--markdown: %w", err))
+		}
+	}
 	var rows []gate.Row
 	failed := 0
 	for _, k := range kernels {
@@ -98,7 +113,10 @@ func (o *matrixOptions) run(ctx context.Context, stdout, stderr io.Writer) error
 			m := o.machineFlags
 			m.kernel, m.suites = k.pattern, append(k.suites, o.suites...)
 			m.append = append(append([]string(nil), o.append...), b.append...)
-			row, err := matrixRow(ctx, &m, b.lockdown, o.tests, b.sysctls, stdout, stderr)
+			row, err := atMostTwice(func() (gate.Row, error) {
+				return matrixRow(ctx, &m, b.lockdown, o.tests, b.sysctls, stdout, stderr)
+			})
+			row.Lockdown = b.flag
 			var exit *exitError
 			if errors.As(err, &exit) || ctx.Err() != nil {
 				return err // would be the same for each kernel
@@ -114,24 +132,64 @@ func (o *matrixOptions) run(ctx context.Context, stdout, stderr io.Writer) error
 				failed++
 			}
 			rows = append(rows, row)
+			if o.markdown != "" { // now, so that an end before the last boot keeps the others
+				if err := o.writeMarkdown(o.table(rows)); err != nil {
+					return err
+				}
+			}
 			if row.Refused != "" {
 				break // the other way to boot changes nothing
 			}
 		}
 	}
-	fmt.Fprintf(stdout, "\n%s, Debian's kernels emulated by qemu on %d CPUs of %s, %d guest CPUs, %s:\n\n",
-		o.arch, runtime.NumCPU(), runtime.GOARCH, o.cpus, time.Now().UTC().Format("2 January 2006"))
-	fmt.Fprint(stdout, gate.Table(rows))
+	fmt.Fprintf(stdout, "\n%s\n%s", gate.Legend, o.table(rows))
 	if failed > 0 {
 		return fmt.Errorf("%d of %d boots failed", failed, len(rows))
 	}
 	return nil
 }
 
+// atMostTwice boots once more where the guest panicked or hung, and only there.
+func atMostTwice(boot func() (gate.Row, error)) (gate.Row, error) {
+	row, err := boot()
+	var guest *machine.Error
+	if errors.As(err, &guest) {
+		row, err = boot()
+		row.Boots = 2
+	}
+	return row, err
+}
+
+// table says what the rows were measured on, and shows them.
+func (o *matrixOptions) table(rows []gate.Row) string {
+	var only string
+	if o.tests != allTests {
+		only = fmt.Sprintf(", only the tests that match `%s`", o.tests)
+	}
+	return fmt.Sprintf("%s: Debian's kernels, emulated by qemu on %d CPUs of %s,\n%d guest CPUs, %s%s.\n\n%s",
+		o.arch, runtime.NumCPU(), runtime.GOARCH, o.cpus, time.Now().UTC().Format("2 January 2006"), only, gate.Table(rows))
+}
+
+// writeMarkdown puts a table between its markers; "" only looks for them.
+func (o *matrixOptions) writeMarkdown(text string) error {
+	document, err := os.ReadFile(o.markdown)
+	if err != nil {
+		return err
+	}
+	spliced, err := gate.Splice(string(document), "kernels "+o.arch, text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.markdown, err)
+	}
+	if text == "" {
+		return nil
+	}
+	return os.WriteFile(o.markdown, []byte(spliced), 0o644)
+}
+
 // matrixRow boots one kernel in one way. The row holds what is known, also
 // beside an error.
 func matrixRow(ctx context.Context, m *machineFlags, lockdown, tests string, sysctls []wire.Sysctl, stdout, stderr io.Writer) (row gate.Row, err error) {
-	row.Lockdown = lockdown
+	row.Boots = 1
 	shop, err := m.open(ctx, stderr)
 	if err != nil {
 		return row, err
@@ -143,9 +201,9 @@ func matrixRow(ctx context.Context, m *machineFlags, lockdown, tests string, sys
 	if err != nil {
 		return row, err
 	}
-	stages := []stage{refusalStage()}
+	stages := []stage{refusalStage(), agentRefusalStage()}
 	if supported {
-		stages = []stage{lockdownStage(lockdown), checkStage(), testStage("./bpf", tests, "")}
+		stages = []stage{lockdownStage(lockdown), checkStage(), testStage(kernelTests[0].pkg, tests, kernelTests[0].skip)}
 	}
 	if err := shop.buildStages(ctx, stages); err != nil {
 		return row, err
@@ -168,14 +226,15 @@ func matrixRow(ctx context.Context, m *machineFlags, lockdown, tests string, sys
 		case "refusal":
 			row.Refused = r.note
 		case "check":
-			row.Check = r.note
+			row.Checked = r.passed()
 		case "bpf":
-			row.Tests = r.note
+			log, logErr := gate.ParseTestLog(bytes.NewReader(r.stdout.Bytes()))
+			row.Passed = len(log.Passed)
 			var parseErr error
-			row.Programs, row.Features, parseErr = gate.ParseFeatures(bytes.NewReader(r.stdout.Bytes()))
-			errs = append(errs, parseErr)
-			if supported && len(row.Programs) == 0 && r.passed() {
-				errs = append(errs, errors.New("the kernel tests named no program"))
+			row.Findings, parseErr = gate.ParseFindings(bytes.NewReader(r.stdout.Bytes()))
+			errs = append(errs, logErr, parseErr)
+			if tests == allTests && r.passed() && (len(row.Programs) == 0 || len(row.Truths) == 0) {
+				errs = append(errs, errors.New("the kernel tests named no program, or no truth"))
 			}
 		}
 	}
@@ -221,6 +280,21 @@ func refusalStage() stage {
 				}
 			}
 			return strings.Join(missing, "; "), fmt.Errorf("the kernel's age is not among what is missing")
+		},
+	}
+}
+
+// agentRefusalStage is `rung agent` there, which says on standard error why it ends.
+func agentRefusalStage() stage {
+	return stage{pkg: rungPkg, errors: true, code: exitUsage,
+		payload: wire.Payload{Name: "agent-refusal", Caps: capset.All, Sysctls: agentParanoid,
+			Argv: []string{rungExe, "agent", "--listen", "unix:///tmp/rung.sock", "--target", "init=pid:1"}},
+		judge: func(stderr []byte) (string, error) {
+			text := strings.TrimSpace(string(stderr))
+			if !strings.Contains(text, "kernel "+floor()+" or newer") {
+				return text, fmt.Errorf("the agent does not name the oldest kernel it runs on")
+			}
+			return text, nil
 		},
 	}
 }

@@ -20,33 +20,58 @@ type Program struct {
 // Feature is one answer of a kernel.
 type Feature struct{ Name, Answer string }
 
-// ParseFeatures reads what the kernel tests print among their output:
+// Truth is how far the account lay from a workload that knows its own figures.
+type Truth struct {
+	Name    string
+	Percent float64
+}
+
+// Findings are what the kernel tests say of a kernel.
+type Findings struct {
+	Programs []Program
+	Features []Feature
+	Truths   []Truth
+}
+
+// ParseFindings reads what the kernel tests print among their output:
 //
 //	programs_test.go:83: program {"name":"on_fork","instructions":58,…}
 //	programs_test.go:163: feature {"name":"throttled","answer":"a bound"}
-func ParseFeatures(r io.Reader) (programs []Program, features []Feature, err error) {
+//	programs_test.go:47: truth {"name":"waits","percent":0.12}
+func ParseFindings(r io.Reader) (Findings, error) {
+	var all Findings
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		line := lines.Text()
-		if _, text, ok := strings.Cut(line, ": program {"); ok {
-			var p Program
-			if err := json.Unmarshal([]byte("{"+text), &p); err != nil {
-				return nil, nil, fmt.Errorf("read %q: %w", line, err)
-			}
-			programs = append(programs, p)
-		} else if _, text, ok := strings.Cut(line, ": feature {"); ok {
-			var f Feature
-			if err := json.Unmarshal([]byte("{"+text), &f); err != nil {
-				return nil, nil, fmt.Errorf("read %q: %w", line, err)
-			}
-			features = append(features, f)
+		_, text, _ := strings.Cut(lines.Text(), ": ")
+		kind, object, _ := strings.Cut(text, " ")
+		if !strings.HasPrefix(object, "{") {
+			continue
+		}
+		var err error
+		switch kind {
+		case "program":
+			err = appendObject(&all.Programs, object)
+		case "feature":
+			err = appendObject(&all.Features, object)
+		case "truth":
+			err = appendObject(&all.Truths, object)
+		}
+		if err != nil {
+			return Findings{}, fmt.Errorf("read %q: %w", lines.Text(), err)
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return nil, nil, fmt.Errorf("read test output: %w", err)
+		return Findings{}, fmt.Errorf("read test output: %w", err)
 	}
-	return programs, features, nil
+	return all, nil
+}
+
+func appendObject[T any](list *[]T, object string) error {
+	var v T
+	err := json.Unmarshal([]byte(object), &v)
+	*list = append(*list, v)
+	return err
 }
 
 // requirement is a line of `rung check --json`.
