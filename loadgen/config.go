@@ -222,7 +222,7 @@ func (c *Config) Validate() error {
 		return bad("on-void", strconv.Quote(string(c.OnVoid)), "%s or %s", OnVoidContinue, OnVoidStop)
 	}
 	if c.IterationsPerSlot < 0 || c.IterationsPerSlot > 1e6 {
-		return bad("iterations-per-slot", c.IterationsPerSlot, "1 or more, up to 1000000; 0 is none")
+		return bad("iterations-per-slot", c.IterationsPerSlot, "0 (none) to 1000000")
 	}
 	for _, s := range c.Steps {
 		if err := c.validateStep(s); err != nil {
